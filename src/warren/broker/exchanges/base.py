@@ -1,0 +1,122 @@
+"""What every exchange is: a name, bindings that leave it, and one question: where does this envelope go?
+
+A type of exchange is one file beside this one that overrides `add`, `remove` and `match`.
+Nothing here knows of queues: a binding leads to a Destination, which may be a queue or an exchange.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64, mypyc_attr
+
+from warren.amqp.fields import Table, encode_table
+
+
+class Destination:
+    """What a binding may lead to. Queues and exchanges are both."""
+
+    def __init__(self, vhost: str, name: str, is_exchange: bool) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.is_exchange = is_exchange
+
+
+class Envelope:
+    """What an exchange may look at: never the body."""
+
+    def __init__(
+        self,
+        keys: list[str],
+        headers: Table | None = None,
+        correlation_id: str = "",
+        message_id: str = "",
+        timestamp: int = 0,
+        draw: i64 = 0,
+    ) -> None:
+        # The routing key first, then CC and BCC.
+        self.keys = keys
+        self.headers = headers
+        self.correlation_id = correlation_id
+        self.message_id = message_id
+        self.timestamp = timestamp
+        # A random number handed in, because the core draws none: random exchanges pick by it.
+        self.draw = draw
+
+
+class Binding:
+    def __init__(self, source: str, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self.source = source
+        self.destination = destination
+        self.routing_key = routing_key
+        self.arguments = arguments
+        # Same key with other arguments is another binding.
+        self.identity: tuple[bool, str, str, bytes] = (
+            destination.is_exchange,
+            destination.name,
+            routing_key,
+            encode_table(arguments),
+        )
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ExchangeDecorator:
+    """Extension point: destinations that join those of the exchange's own type (merged, deduplicated)."""
+
+    def route(self, exchange: Exchange, envelope: Envelope) -> list[Destination]:
+        return []
+
+
+class Exchange(Destination):
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        type: str,
+        durable: bool = True,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        super().__init__(vhost, name, True)
+        self.type = type
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments: Table = {} if arguments is None else arguments
+        # By Binding.identity, in the order in which they were made.
+        self.bindings: dict[tuple[bool, str, str, bytes], Binding] = {}
+        self.decorators: list[ExchangeDecorator] = []
+        # Effective alternate exchange and policy: the argument, else what a policy says. Set by the vhost.
+        self.alternate: str | None = None
+        self.policy: str | None = None
+        self.operator_policy: str | None = None
+        # True where the same keys may lead elsewhere next time (headers, hashes of properties, random).
+        self.looks_beyond_keys = False
+        self.published_in: i64 = 0
+        self.published_out: i64 = 0
+
+    def check_binding(self, binding: Binding) -> None:
+        """Refuse (PreconditionFailed) a binding that this type cannot serve."""
+
+    def bind(self, binding: Binding) -> bool:
+        """True when the binding is new."""
+        if binding.identity in self.bindings:
+            return False
+        self.bindings[binding.identity] = binding
+        self.add(binding)
+        return True
+
+    def unbind(self, identity: tuple[bool, str, str, bytes]) -> Binding | None:
+        binding = self.bindings.pop(identity, None)
+        if binding is not None:
+            self.remove(binding)
+        return binding
+
+    def add(self, binding: Binding) -> None:
+        """Index a new binding."""
+
+    def remove(self, binding: Binding) -> None:
+        """Forget an indexed binding."""
+
+    def match(self, envelope: Envelope) -> list[Destination]:
+        """Destinations of this exchange's own bindings; may hold one more than once."""
+        return []

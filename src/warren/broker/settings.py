@@ -1,0 +1,31 @@
+"""Numbers that bound a node. config.py fills them from file, environment and flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MIB = 1024 * 1024
+
+
+@dataclass
+class Settings:
+    node_name: str = "warren@localhost"
+    cluster_name: str = "warren@localhost"
+    frame_max: int = 131072
+    channel_max: int = 2047
+    heartbeat: int = 60
+    handshake_timeout_ms: int = 10_000
+    handshake_bytes_max: int = 65536
+    max_message_size: int = 16 * MIB
+    # 0 = never: RabbitMQ's 30 minutes kill long tasks (see docs); a queue may still set x-consumer-timeout.
+    consumer_timeout_ms: int = 0
+    connection_max: int = 0
+    mechanisms: list[str] = field(default_factory=lambda: ["PLAIN", "AMQPLAIN"])
+    loopback_users: list[str] = field(default_factory=lambda: ["guest"])
+    default_vhost: str = "/"
+    default_user: str = "guest"
+    default_password: str = "guest"
+    # Dotted names "package.module:Class".
+    interceptors: list[str] = field(default_factory=list)
+    exchange_decorators: list[str] = field(default_factory=list)
+    queue_decorators: list[str] = field(default_factory=list)

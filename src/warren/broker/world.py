@@ -1,0 +1,67 @@
+"""What the pure core asks of the world. The server answers it with sockets, a loop and files; tests with lists.
+
+Time is handed in as milliseconds that never go backwards (Node.tick); randomness comes from Host.token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from warren.broker.connection import Connection
+
+
+class Wire(Protocol):
+    """The socket of one connection."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """Close once everything written has left. The server then calls Connection.lost()."""
+
+
+class Host(Protocol):
+    """The process around the core."""
+
+    def wake(self) -> None:
+        """Output or timers changed: call Node.flush() at the end of this turn, once."""
+
+    def token(self) -> str:
+        """22 random characters of the URL-safe base64 alphabet."""
+
+    def draw(self) -> int:
+        """A random number of 32 bits."""
+
+    def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
+        """Check off the loop, then call connection.password_verified(ok), at once or later."""
+
+    def log(self, level: int, text: str) -> None:
+        """Levels are those of the logging module."""
+
+
+class Recorder(Protocol):
+    """Where definitions survive a restart. Values have the shapes of RabbitMQ's definitions file."""
+
+    def put(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None: ...
+
+    def delete(self, kind: str, key: tuple[str, ...]) -> None: ...
+
+    def commit(self) -> None:
+        """Make all puts and deletes so far durable. Called before anything goes out on a socket."""
+
+
+class NoRecorder:
+    """Definitions that live as long as the process: the in-process broker of tests."""
+
+    def put(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None:
+        pass
+
+    def delete(self, kind: str, key: tuple[str, ...]) -> None:
+        pass
+
+    def commit(self) -> None:
+        pass
