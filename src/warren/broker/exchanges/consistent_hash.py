@@ -113,7 +113,7 @@ def _hash_header(headers: Table | None, name: str) -> i64:
 def _bytes_of(field: Field) -> bytes:
     value = field.value
     if isinstance(value, str):
-        return value.encode(errors="surrogateescape")
+        return value.encode(errors="surrogatepass")
     if isinstance(value, bytes):
         return value
     if isinstance(value, list):
