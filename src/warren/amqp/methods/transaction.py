@@ -1,0 +1,117 @@
+"""Confirm and tx: the two ways in which a channel answers for what was published on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from warren.amqp import constants
+from warren.amqp.methods.base import Method
+from warren.amqp.reader import ArgumentReader
+from warren.amqp.writer import ArgumentWriter
+
+
+@dataclass
+class ConfirmSelect(Method):
+    id: ClassVar[int] = constants.CONFIRM_SELECT
+    name: ClassVar[str] = "confirm.select"
+
+    no_wait: bool = False
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> ConfirmSelect:
+        return ConfirmSelect(reader.octet() & 1 != 0)
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        writer.octet(self.no_wait)
+
+
+@dataclass
+class ConfirmSelectOk(Method):
+    id: ClassVar[int] = constants.CONFIRM_SELECT_OK
+    name: ClassVar[str] = "confirm.select-ok"
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> ConfirmSelectOk:
+        return ConfirmSelectOk()
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        """Has no arguments."""
+
+
+@dataclass
+class TxSelect(Method):
+    id: ClassVar[int] = constants.TX_SELECT
+    name: ClassVar[str] = "tx.select"
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> TxSelect:
+        return TxSelect()
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        """Has no arguments."""
+
+
+@dataclass
+class TxSelectOk(Method):
+    id: ClassVar[int] = constants.TX_SELECT_OK
+    name: ClassVar[str] = "tx.select-ok"
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> TxSelectOk:
+        return TxSelectOk()
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        """Has no arguments."""
+
+
+@dataclass
+class TxCommit(Method):
+    id: ClassVar[int] = constants.TX_COMMIT
+    name: ClassVar[str] = "tx.commit"
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> TxCommit:
+        return TxCommit()
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        """Has no arguments."""
+
+
+@dataclass
+class TxCommitOk(Method):
+    id: ClassVar[int] = constants.TX_COMMIT_OK
+    name: ClassVar[str] = "tx.commit-ok"
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> TxCommitOk:
+        return TxCommitOk()
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        """Has no arguments."""
+
+
+@dataclass
+class TxRollback(Method):
+    id: ClassVar[int] = constants.TX_ROLLBACK
+    name: ClassVar[str] = "tx.rollback"
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> TxRollback:
+        return TxRollback()
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        """Has no arguments."""
+
+
+@dataclass
+class TxRollbackOk(Method):
+    id: ClassVar[int] = constants.TX_ROLLBACK_OK
+    name: ClassVar[str] = "tx.rollback-ok"
+
+    @staticmethod
+    def decode(reader: ArgumentReader) -> TxRollbackOk:
+        return TxRollbackOk()
+
+    def encode(self, writer: ArgumentWriter) -> None:
+        """Has no arguments."""
