@@ -1,4 +1,4 @@
-"""The rules of the layout that no linter knows: which folder may import which, and what the pure folders must not touch."""
+"""The rules of the layout that no linter knows: who may import whom, and what the pure folders must not touch."""
 
 from __future__ import annotations
 
