@@ -10,8 +10,10 @@ import logging
 import socket
 from typing import cast
 
+from warren.amqp import replies
 from warren.broker.connection import Connection
 from warren.broker.node import Node
+from warren.errors import InternalError
 from warren.server.clock import Clock
 from warren.server.tls import subject_of
 
@@ -22,6 +24,8 @@ WRITE_HIGH_WATER = 256 * 1024
 WRITE_LOW_WATER = 64 * 1024
 # A peer that does not read what is left for it is cut off after this many seconds.
 CLOSE_GRACE = 10.0
+# No detail to the peer: that is in the log.
+FAREWELL = replies.close(InternalError.code, InternalError.name)
 
 
 class Roster:
@@ -146,7 +150,8 @@ class AmqpTransport(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         """The core has a bug: say so once, and let it cost no more than this connection."""
         log.error("a connection failed unexpectedly and was dropped", exc_info=error)
-        self.abort()
+        self.write(FAREWELL)
+        self.close()
 
 
 def address_of(name: object) -> tuple[str, int]:
