@@ -70,9 +70,7 @@ class ExchangeDeclare(Method):
         writer.short(self.ticket)
         writer.shortstr(self.exchange)
         writer.shortstr(self.type)
-        writer.octet(
-            self.passive | self.durable << 1 | self.auto_delete << 2 | self.internal << 3 | self.no_wait << 4
-        )
+        writer.octet(self.passive | self.durable << 1 | self.auto_delete << 2 | self.internal << 3 | self.no_wait << 4)
         writer.table(self.arguments)
 
 

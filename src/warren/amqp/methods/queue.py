@@ -64,9 +64,7 @@ class QueueDeclare(Method):
     def encode(self, writer: ArgumentWriter) -> None:
         writer.short(self.ticket)
         writer.shortstr(self.queue)
-        writer.octet(
-            self.passive | self.durable << 1 | self.exclusive << 2 | self.auto_delete << 3 | self.no_wait << 4
-        )
+        writer.octet(self.passive | self.durable << 1 | self.exclusive << 2 | self.auto_delete << 3 | self.no_wait << 4)
         writer.table(self.arguments)
 
 
