@@ -29,6 +29,9 @@ from warren.errors import SyntaxRefused
 # A hostile peer nests without end; Python's stack would not.
 DEPTH_MAX: Final = 16
 
+_DOUBLE_MAX: Final = 1.7976931348623157e308
+_FLOAT_MAX: Final = 3.4028234663852886e38
+
 _TYPE_NAMES: Final = {
     "S": "longstr",
     "I": "signedint",
@@ -327,8 +330,8 @@ def _write_field(writer: BytesWriter, field: Field, depth: int) -> None:
         _write_sized(writer, _array_contents(value, depth + 1))
     elif isinstance(value, Decimal) and tag == "D":
         _write_decimal(writer, value)
-    elif isinstance(value, (int, float)) and tag in "df":
-        _write_float(writer, tag, float(value))
+    elif isinstance(value, float) and tag in "df":
+        _write_float(writer, tag, value)
     elif isinstance(value, int) and tag in "tIisubBlLT":
         _write_integer(writer, tag, value)
     else:
@@ -348,15 +351,13 @@ def _write_decimal(writer: BytesWriter, value: Decimal) -> None:
 
 
 def _write_float(writer: BytesWriter, tag: str, value: float) -> None:
-    if value - value != 0:
-        raise SyntaxRefused(f"{type_name(tag)} is not a finite number")
-    if tag == "d":
+    # A NaN compares false with everything, so it is refused here too.
+    if tag == "d" and abs(value) <= _DOUBLE_MAX:
         write_f64_be(writer, value)
-        return
-    try:
+    elif tag == "f" and abs(value) <= _FLOAT_MAX:
         write_f32_be(writer, value)
-    except OverflowError:
-        raise SyntaxRefused("number too large for a field of type float") from None
+    else:
+        raise SyntaxRefused(f"number does not fit a field of type {type_name(tag)}")
 
 
 def _write_integer(writer: BytesWriter, tag: str, value: int) -> None:
