@@ -180,9 +180,7 @@ def deliver(
     return writer.getvalue()
 
 
-def get_ok(
-    channel: i64, delivery_tag: i64, redelivered: bool, exchange: str, routing_key: str, messages: i64
-) -> bytes:
+def get_ok(channel: i64, delivery_tag: i64, redelivered: bool, exchange: str, routing_key: str, messages: i64) -> bytes:
     source = _short(exchange)
     key = _short(routing_key)
     writer = BytesWriter()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from warren.amqp.fields import Field
+
 
 def erlang_term(value: object) -> str:
     """A JSON value in Erlang's notation: <<"x">>, #{<<"a">> => 1}, [1,2]."""
@@ -19,6 +21,8 @@ def erlang_term(value: object) -> str:
 
 
 def erlang_binary(text: str) -> str:
+    if not text:
+        return "<<>>"
     if not _is_printable(text):
         data = text.encode(errors="surrogateescape")
         return "<<" + ",".join([str(byte) for byte in data]) + ">>"
@@ -26,6 +30,20 @@ def erlang_binary(text: str) -> str:
         text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     )
     return f'<<"{quoted}">>' if text.isascii() else f'<<"{quoted}"/utf8>>'
+
+
+def erlang_value(field: Field) -> str:
+    """A field's value; of a table only the names, since reply texts are short."""
+    value = field.value
+    if value is None:
+        return "undefined"
+    if isinstance(value, bytes):
+        return "<<" + ",".join([str(octet) for octet in value]) + ">>"
+    if isinstance(value, dict):
+        return "[" + ",".join([erlang_binary(name) for name in value]) + "]"
+    if isinstance(value, list):
+        return "[" + ",".join([erlang_value(item) for item in value]) + "]"
+    return erlang_term(value)
 
 
 def erlang_pairs(pairs: dict[str, object]) -> str:
