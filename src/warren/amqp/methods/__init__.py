@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.amqp.constants import BASIC_ACK, BASIC_PUBLISH
-from warren.amqp.methods.base import Method
+from warren.amqp.methods.base import Method, encode_method
 from warren.amqp.methods.basic import (
     BasicAck,
     BasicCancel,
@@ -91,7 +91,6 @@ from warren.amqp.methods.transaction import (
     TxSelectOk,
 )
 from warren.amqp.reader import ArgumentReader
-from warren.amqp.writer import ArgumentWriter
 from warren.errors import CommandInvalid
 
 __all__ = [
@@ -259,13 +258,6 @@ def _read(method_id: int, reader: ArgumentReader) -> Method:
     if decode is None:
         raise CommandInvalid("unimplemented method", method_id)
     return decode(reader)
-
-
-def encode_method(method: Method) -> bytes:
-    """The arguments alone: neither id nor frame."""
-    writer = ArgumentWriter()
-    method.encode(writer)
-    return writer.getvalue()
 
 
 def method_name(method_id: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from warren.amqp import constants
@@ -12,14 +11,15 @@ from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
 
-@dataclass
 class BasicQos(Method):
     id: ClassVar[int] = constants.BASIC_QOS
     name: ClassVar[str] = "basic.qos"
+    fields: ClassVar[tuple[str, ...]] = ("prefetch_size", "prefetch_count", "global_")
 
-    prefetch_size: int = 0
-    prefetch_count: int = 0
-    global_: bool = False
+    def __init__(self, prefetch_size: int = 0, prefetch_count: int = 0, global_: bool = False) -> None:
+        self.prefetch_size = prefetch_size
+        self.prefetch_count = prefetch_count
+        self.global_ = global_
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicQos:
@@ -35,7 +35,6 @@ class BasicQos(Method):
         writer.octet(self.global_)
 
 
-@dataclass
 class BasicQosOk(Method):
     id: ClassVar[int] = constants.BASIC_QOS_OK
     name: ClassVar[str] = "basic.qos-ok"
@@ -48,19 +47,39 @@ class BasicQosOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class BasicConsume(Method):
     id: ClassVar[int] = constants.BASIC_CONSUME
     name: ClassVar[str] = "basic.consume"
+    fields: ClassVar[tuple[str, ...]] = (
+        "ticket",
+        "queue",
+        "consumer_tag",
+        "no_local",
+        "no_ack",
+        "exclusive",
+        "no_wait",
+        "arguments",
+    )
 
-    ticket: int = 0
-    queue: str = ""
-    consumer_tag: str = ""
-    no_local: bool = False
-    no_ack: bool = False
-    exclusive: bool = False
-    no_wait: bool = False
-    arguments: Table = field(default_factory=dict)
+    def __init__(
+        self,
+        ticket: int = 0,
+        queue: str = "",
+        consumer_tag: str = "",
+        no_local: bool = False,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        no_wait: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        self.ticket = ticket
+        self.queue = queue
+        self.consumer_tag = consumer_tag
+        self.no_local = no_local
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.no_wait = no_wait
+        self.arguments: Table = {} if arguments is None else arguments
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicConsume:
@@ -87,12 +106,13 @@ class BasicConsume(Method):
         writer.table(self.arguments)
 
 
-@dataclass
 class BasicConsumeOk(Method):
     id: ClassVar[int] = constants.BASIC_CONSUME_OK
     name: ClassVar[str] = "basic.consume-ok"
+    fields: ClassVar[tuple[str, ...]] = ("consumer_tag",)
 
-    consumer_tag: str = ""
+    def __init__(self, consumer_tag: str = "") -> None:
+        self.consumer_tag = consumer_tag
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicConsumeOk:
@@ -102,13 +122,14 @@ class BasicConsumeOk(Method):
         writer.shortstr(self.consumer_tag)
 
 
-@dataclass
 class BasicCancel(Method):
     id: ClassVar[int] = constants.BASIC_CANCEL
     name: ClassVar[str] = "basic.cancel"
+    fields: ClassVar[tuple[str, ...]] = ("consumer_tag", "no_wait")
 
-    consumer_tag: str = ""
-    no_wait: bool = False
+    def __init__(self, consumer_tag: str = "", no_wait: bool = False) -> None:
+        self.consumer_tag = consumer_tag
+        self.no_wait = no_wait
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicCancel:
@@ -122,12 +143,13 @@ class BasicCancel(Method):
         writer.octet(self.no_wait)
 
 
-@dataclass
 class BasicCancelOk(Method):
     id: ClassVar[int] = constants.BASIC_CANCEL_OK
     name: ClassVar[str] = "basic.cancel-ok"
+    fields: ClassVar[tuple[str, ...]] = ("consumer_tag",)
 
-    consumer_tag: str = ""
+    def __init__(self, consumer_tag: str = "") -> None:
+        self.consumer_tag = consumer_tag
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicCancelOk:
@@ -137,16 +159,24 @@ class BasicCancelOk(Method):
         writer.shortstr(self.consumer_tag)
 
 
-@dataclass
 class BasicPublish(Method):
     id: ClassVar[int] = constants.BASIC_PUBLISH
     name: ClassVar[str] = "basic.publish"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "exchange", "routing_key", "mandatory", "immediate")
 
-    ticket: int = 0
-    exchange: str = ""
-    routing_key: str = ""
-    mandatory: bool = False
-    immediate: bool = False
+    def __init__(
+        self,
+        ticket: int = 0,
+        exchange: str = "",
+        routing_key: str = "",
+        mandatory: bool = False,
+        immediate: bool = False,
+    ) -> None:
+        self.ticket = ticket
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.mandatory = mandatory
+        self.immediate = immediate
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicPublish:
@@ -163,15 +193,16 @@ class BasicPublish(Method):
         writer.octet(self.mandatory | self.immediate << 1)
 
 
-@dataclass
 class BasicReturn(Method):
     id: ClassVar[int] = constants.BASIC_RETURN
     name: ClassVar[str] = "basic.return"
+    fields: ClassVar[tuple[str, ...]] = ("reply_code", "reply_text", "exchange", "routing_key")
 
-    reply_code: int = 0
-    reply_text: str = ""
-    exchange: str = ""
-    routing_key: str = ""
+    def __init__(self, reply_code: int = 0, reply_text: str = "", exchange: str = "", routing_key: str = "") -> None:
+        self.reply_code = reply_code
+        self.reply_text = reply_text
+        self.exchange = exchange
+        self.routing_key = routing_key
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicReturn:
@@ -184,16 +215,24 @@ class BasicReturn(Method):
         writer.shortstr(self.routing_key)
 
 
-@dataclass
 class BasicDeliver(Method):
     id: ClassVar[int] = constants.BASIC_DELIVER
     name: ClassVar[str] = "basic.deliver"
+    fields: ClassVar[tuple[str, ...]] = ("consumer_tag", "delivery_tag", "redelivered", "exchange", "routing_key")
 
-    consumer_tag: str = ""
-    delivery_tag: int = 0
-    redelivered: bool = False
-    exchange: str = ""
-    routing_key: str = ""
+    def __init__(
+        self,
+        consumer_tag: str = "",
+        delivery_tag: int = 0,
+        redelivered: bool = False,
+        exchange: str = "",
+        routing_key: str = "",
+    ) -> None:
+        self.consumer_tag = consumer_tag
+        self.delivery_tag = delivery_tag
+        self.redelivered = redelivered
+        self.exchange = exchange
+        self.routing_key = routing_key
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicDeliver:
@@ -213,14 +252,15 @@ class BasicDeliver(Method):
         writer.shortstr(self.routing_key)
 
 
-@dataclass
 class BasicGet(Method):
     id: ClassVar[int] = constants.BASIC_GET
     name: ClassVar[str] = "basic.get"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "no_ack")
 
-    ticket: int = 0
-    queue: str = ""
-    no_ack: bool = False
+    def __init__(self, ticket: int = 0, queue: str = "", no_ack: bool = False) -> None:
+        self.ticket = ticket
+        self.queue = queue
+        self.no_ack = no_ack
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicGet:
@@ -236,16 +276,24 @@ class BasicGet(Method):
         writer.octet(self.no_ack)
 
 
-@dataclass
 class BasicGetOk(Method):
     id: ClassVar[int] = constants.BASIC_GET_OK
     name: ClassVar[str] = "basic.get-ok"
+    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "redelivered", "exchange", "routing_key", "message_count")
 
-    delivery_tag: int = 0
-    redelivered: bool = False
-    exchange: str = ""
-    routing_key: str = ""
-    message_count: int = 0
+    def __init__(
+        self,
+        delivery_tag: int = 0,
+        redelivered: bool = False,
+        exchange: str = "",
+        routing_key: str = "",
+        message_count: int = 0,
+    ) -> None:
+        self.delivery_tag = delivery_tag
+        self.redelivered = redelivered
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.message_count = message_count
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicGetOk:
@@ -265,12 +313,13 @@ class BasicGetOk(Method):
         writer.long(self.message_count)
 
 
-@dataclass
 class BasicGetEmpty(Method):
     id: ClassVar[int] = constants.BASIC_GET_EMPTY
     name: ClassVar[str] = "basic.get-empty"
+    fields: ClassVar[tuple[str, ...]] = ("cluster_id",)
 
-    cluster_id: str = ""
+    def __init__(self, cluster_id: str = "") -> None:
+        self.cluster_id = cluster_id
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicGetEmpty:
@@ -280,13 +329,14 @@ class BasicGetEmpty(Method):
         writer.shortstr(self.cluster_id)
 
 
-@dataclass
 class BasicAck(Method):
     id: ClassVar[int] = constants.BASIC_ACK
     name: ClassVar[str] = "basic.ack"
+    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "multiple")
 
-    delivery_tag: int = 0
-    multiple: bool = False
+    def __init__(self, delivery_tag: int = 0, multiple: bool = False) -> None:
+        self.delivery_tag = delivery_tag
+        self.multiple = multiple
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicAck:
@@ -300,13 +350,14 @@ class BasicAck(Method):
         writer.octet(self.multiple)
 
 
-@dataclass
 class BasicReject(Method):
     id: ClassVar[int] = constants.BASIC_REJECT
     name: ClassVar[str] = "basic.reject"
+    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "requeue")
 
-    delivery_tag: int = 0
-    requeue: bool = True
+    def __init__(self, delivery_tag: int = 0, requeue: bool = True) -> None:
+        self.delivery_tag = delivery_tag
+        self.requeue = requeue
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicReject:
@@ -320,12 +371,13 @@ class BasicReject(Method):
         writer.octet(self.requeue)
 
 
-@dataclass
 class BasicRecoverAsync(Method):
     id: ClassVar[int] = constants.BASIC_RECOVER_ASYNC
     name: ClassVar[str] = "basic.recover-async"
+    fields: ClassVar[tuple[str, ...]] = ("requeue",)
 
-    requeue: bool = False
+    def __init__(self, requeue: bool = False) -> None:
+        self.requeue = requeue
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicRecoverAsync:
@@ -335,12 +387,13 @@ class BasicRecoverAsync(Method):
         writer.octet(self.requeue)
 
 
-@dataclass
 class BasicRecover(Method):
     id: ClassVar[int] = constants.BASIC_RECOVER
     name: ClassVar[str] = "basic.recover"
+    fields: ClassVar[tuple[str, ...]] = ("requeue",)
 
-    requeue: bool = False
+    def __init__(self, requeue: bool = False) -> None:
+        self.requeue = requeue
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicRecover:
@@ -350,7 +403,6 @@ class BasicRecover(Method):
         writer.octet(self.requeue)
 
 
-@dataclass
 class BasicRecoverOk(Method):
     id: ClassVar[int] = constants.BASIC_RECOVER_OK
     name: ClassVar[str] = "basic.recover-ok"
@@ -363,14 +415,15 @@ class BasicRecoverOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class BasicNack(Method):
     id: ClassVar[int] = constants.BASIC_NACK
     name: ClassVar[str] = "basic.nack"
+    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "multiple", "requeue")
 
-    delivery_tag: int = 0
-    multiple: bool = False
-    requeue: bool = True
+    def __init__(self, delivery_tag: int = 0, multiple: bool = False, requeue: bool = True) -> None:
+        self.delivery_tag = delivery_tag
+        self.multiple = multiple
+        self.requeue = requeue
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicNack:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from warren.amqp import constants
@@ -11,12 +10,13 @@ from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
 
-@dataclass
 class ChannelOpen(Method):
     id: ClassVar[int] = constants.CHANNEL_OPEN
     name: ClassVar[str] = "channel.open"
+    fields: ClassVar[tuple[str, ...]] = ("out_of_band",)
 
-    out_of_band: str = ""
+    def __init__(self, out_of_band: str = "") -> None:
+        self.out_of_band = out_of_band
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ChannelOpen:
@@ -26,12 +26,13 @@ class ChannelOpen(Method):
         writer.shortstr(self.out_of_band)
 
 
-@dataclass
 class ChannelOpenOk(Method):
     id: ClassVar[int] = constants.CHANNEL_OPEN_OK
     name: ClassVar[str] = "channel.open-ok"
+    fields: ClassVar[tuple[str, ...]] = ("channel_id",)
 
-    channel_id: bytes = b""
+    def __init__(self, channel_id: bytes = b"") -> None:
+        self.channel_id = channel_id
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ChannelOpenOk:
@@ -41,12 +42,13 @@ class ChannelOpenOk(Method):
         writer.longstr(self.channel_id)
 
 
-@dataclass
 class ChannelFlow(Method):
     id: ClassVar[int] = constants.CHANNEL_FLOW
     name: ClassVar[str] = "channel.flow"
+    fields: ClassVar[tuple[str, ...]] = ("active",)
 
-    active: bool = True
+    def __init__(self, active: bool = True) -> None:
+        self.active = active
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ChannelFlow:
@@ -56,12 +58,13 @@ class ChannelFlow(Method):
         writer.octet(self.active)
 
 
-@dataclass
 class ChannelFlowOk(Method):
     id: ClassVar[int] = constants.CHANNEL_FLOW_OK
     name: ClassVar[str] = "channel.flow-ok"
+    fields: ClassVar[tuple[str, ...]] = ("active",)
 
-    active: bool = True
+    def __init__(self, active: bool = True) -> None:
+        self.active = active
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ChannelFlowOk:
@@ -71,15 +74,16 @@ class ChannelFlowOk(Method):
         writer.octet(self.active)
 
 
-@dataclass
 class ChannelClose(Method):
     id: ClassVar[int] = constants.CHANNEL_CLOSE
     name: ClassVar[str] = "channel.close"
+    fields: ClassVar[tuple[str, ...]] = ("reply_code", "reply_text", "class_id", "method_id")
 
-    reply_code: int = 0
-    reply_text: str = ""
-    class_id: int = 0
-    method_id: int = 0
+    def __init__(self, reply_code: int = 0, reply_text: str = "", class_id: int = 0, method_id: int = 0) -> None:
+        self.reply_code = reply_code
+        self.reply_text = reply_text
+        self.class_id = class_id
+        self.method_id = method_id
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ChannelClose:
@@ -92,7 +96,6 @@ class ChannelClose(Method):
         writer.short(self.method_id)
 
 
-@dataclass
 class ChannelCloseOk(Method):
     id: ClassVar[int] = constants.CHANNEL_CLOSE_OK
     name: ClassVar[str] = "channel.close-ok"
@@ -105,17 +108,26 @@ class ChannelCloseOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class AccessRequest(Method):
     id: ClassVar[int] = constants.ACCESS_REQUEST
     name: ClassVar[str] = "access.request"
+    fields: ClassVar[tuple[str, ...]] = ("realm", "exclusive", "passive", "active", "write", "read")
 
-    realm: str = "/data"
-    exclusive: bool = False
-    passive: bool = True
-    active: bool = True
-    write: bool = True
-    read: bool = True
+    def __init__(
+        self,
+        realm: str = "/data",
+        exclusive: bool = False,
+        passive: bool = True,
+        active: bool = True,
+        write: bool = True,
+        read: bool = True,
+    ) -> None:
+        self.realm = realm
+        self.exclusive = exclusive
+        self.passive = passive
+        self.active = active
+        self.write = write
+        self.read = read
 
     @staticmethod
     def decode(reader: ArgumentReader) -> AccessRequest:
@@ -128,12 +140,13 @@ class AccessRequest(Method):
         writer.octet(self.exclusive | self.passive << 1 | self.active << 2 | self.write << 3 | self.read << 4)
 
 
-@dataclass
 class AccessRequestOk(Method):
     id: ClassVar[int] = constants.ACCESS_REQUEST_OK
     name: ClassVar[str] = "access.request-ok"
+    fields: ClassVar[tuple[str, ...]] = ("ticket",)
 
-    ticket: int = 1
+    def __init__(self, ticket: int = 1) -> None:
+        self.ticket = ticket
 
     @staticmethod
     def decode(reader: ArgumentReader) -> AccessRequestOk:

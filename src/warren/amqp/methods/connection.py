@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from warren.amqp import constants
@@ -12,16 +11,24 @@ from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
 
-@dataclass
 class ConnectionStart(Method):
     id: ClassVar[int] = constants.CONNECTION_START
     name: ClassVar[str] = "connection.start"
+    fields: ClassVar[tuple[str, ...]] = ("version_major", "version_minor", "server_properties", "mechanisms", "locales")
 
-    version_major: int = 0
-    version_minor: int = 9
-    server_properties: Table = field(default_factory=dict)
-    mechanisms: bytes = b"PLAIN"
-    locales: bytes = b"en_US"
+    def __init__(
+        self,
+        version_major: int = 0,
+        version_minor: int = 9,
+        server_properties: Table | None = None,
+        mechanisms: bytes = b"PLAIN",
+        locales: bytes = b"en_US",
+    ) -> None:
+        self.version_major = version_major
+        self.version_minor = version_minor
+        self.server_properties: Table = {} if server_properties is None else server_properties
+        self.mechanisms = mechanisms
+        self.locales = locales
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionStart:
@@ -35,15 +42,22 @@ class ConnectionStart(Method):
         writer.longstr(self.locales)
 
 
-@dataclass
 class ConnectionStartOk(Method):
     id: ClassVar[int] = constants.CONNECTION_START_OK
     name: ClassVar[str] = "connection.start-ok"
+    fields: ClassVar[tuple[str, ...]] = ("client_properties", "mechanism", "response", "locale")
 
-    client_properties: Table = field(default_factory=dict)
-    mechanism: str = "PLAIN"
-    response: bytes = b""
-    locale: str = "en_US"
+    def __init__(
+        self,
+        client_properties: Table | None = None,
+        mechanism: str = "PLAIN",
+        response: bytes = b"",
+        locale: str = "en_US",
+    ) -> None:
+        self.client_properties: Table = {} if client_properties is None else client_properties
+        self.mechanism = mechanism
+        self.response = response
+        self.locale = locale
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionStartOk:
@@ -56,12 +70,13 @@ class ConnectionStartOk(Method):
         writer.shortstr(self.locale)
 
 
-@dataclass
 class ConnectionSecure(Method):
     id: ClassVar[int] = constants.CONNECTION_SECURE
     name: ClassVar[str] = "connection.secure"
+    fields: ClassVar[tuple[str, ...]] = ("challenge",)
 
-    challenge: bytes = b""
+    def __init__(self, challenge: bytes = b"") -> None:
+        self.challenge = challenge
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionSecure:
@@ -71,12 +86,13 @@ class ConnectionSecure(Method):
         writer.longstr(self.challenge)
 
 
-@dataclass
 class ConnectionSecureOk(Method):
     id: ClassVar[int] = constants.CONNECTION_SECURE_OK
     name: ClassVar[str] = "connection.secure-ok"
+    fields: ClassVar[tuple[str, ...]] = ("response",)
 
-    response: bytes = b""
+    def __init__(self, response: bytes = b"") -> None:
+        self.response = response
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionSecureOk:
@@ -86,14 +102,15 @@ class ConnectionSecureOk(Method):
         writer.longstr(self.response)
 
 
-@dataclass
 class ConnectionTune(Method):
     id: ClassVar[int] = constants.CONNECTION_TUNE
     name: ClassVar[str] = "connection.tune"
+    fields: ClassVar[tuple[str, ...]] = ("channel_max", "frame_max", "heartbeat")
 
-    channel_max: int = 0
-    frame_max: int = 0
-    heartbeat: int = 0
+    def __init__(self, channel_max: int = 0, frame_max: int = 0, heartbeat: int = 0) -> None:
+        self.channel_max = channel_max
+        self.frame_max = frame_max
+        self.heartbeat = heartbeat
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionTune:
@@ -105,14 +122,15 @@ class ConnectionTune(Method):
         writer.short(self.heartbeat)
 
 
-@dataclass
 class ConnectionTuneOk(Method):
     id: ClassVar[int] = constants.CONNECTION_TUNE_OK
     name: ClassVar[str] = "connection.tune-ok"
+    fields: ClassVar[tuple[str, ...]] = ("channel_max", "frame_max", "heartbeat")
 
-    channel_max: int = 0
-    frame_max: int = 0
-    heartbeat: int = 0
+    def __init__(self, channel_max: int = 0, frame_max: int = 0, heartbeat: int = 0) -> None:
+        self.channel_max = channel_max
+        self.frame_max = frame_max
+        self.heartbeat = heartbeat
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionTuneOk:
@@ -124,14 +142,15 @@ class ConnectionTuneOk(Method):
         writer.short(self.heartbeat)
 
 
-@dataclass
 class ConnectionOpen(Method):
     id: ClassVar[int] = constants.CONNECTION_OPEN
     name: ClassVar[str] = "connection.open"
+    fields: ClassVar[tuple[str, ...]] = ("virtual_host", "capabilities", "insist")
 
-    virtual_host: str = "/"
-    capabilities: str = ""
-    insist: bool = False
+    def __init__(self, virtual_host: str = "/", capabilities: str = "", insist: bool = False) -> None:
+        self.virtual_host = virtual_host
+        self.capabilities = capabilities
+        self.insist = insist
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionOpen:
@@ -147,12 +166,13 @@ class ConnectionOpen(Method):
         writer.octet(self.insist)
 
 
-@dataclass
 class ConnectionOpenOk(Method):
     id: ClassVar[int] = constants.CONNECTION_OPEN_OK
     name: ClassVar[str] = "connection.open-ok"
+    fields: ClassVar[tuple[str, ...]] = ("known_hosts",)
 
-    known_hosts: str = ""
+    def __init__(self, known_hosts: str = "") -> None:
+        self.known_hosts = known_hosts
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionOpenOk:
@@ -162,15 +182,16 @@ class ConnectionOpenOk(Method):
         writer.shortstr(self.known_hosts)
 
 
-@dataclass
 class ConnectionClose(Method):
     id: ClassVar[int] = constants.CONNECTION_CLOSE
     name: ClassVar[str] = "connection.close"
+    fields: ClassVar[tuple[str, ...]] = ("reply_code", "reply_text", "class_id", "method_id")
 
-    reply_code: int = 0
-    reply_text: str = ""
-    class_id: int = 0
-    method_id: int = 0
+    def __init__(self, reply_code: int = 0, reply_text: str = "", class_id: int = 0, method_id: int = 0) -> None:
+        self.reply_code = reply_code
+        self.reply_text = reply_text
+        self.class_id = class_id
+        self.method_id = method_id
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionClose:
@@ -183,7 +204,6 @@ class ConnectionClose(Method):
         writer.short(self.method_id)
 
 
-@dataclass
 class ConnectionCloseOk(Method):
     id: ClassVar[int] = constants.CONNECTION_CLOSE_OK
     name: ClassVar[str] = "connection.close-ok"
@@ -196,12 +216,13 @@ class ConnectionCloseOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class ConnectionBlocked(Method):
     id: ClassVar[int] = constants.CONNECTION_BLOCKED
     name: ClassVar[str] = "connection.blocked"
+    fields: ClassVar[tuple[str, ...]] = ("reason",)
 
-    reason: str = ""
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionBlocked:
@@ -211,7 +232,6 @@ class ConnectionBlocked(Method):
         writer.shortstr(self.reason)
 
 
-@dataclass
 class ConnectionUnblocked(Method):
     id: ClassVar[int] = constants.CONNECTION_UNBLOCKED
     name: ClassVar[str] = "connection.unblocked"
@@ -224,13 +244,14 @@ class ConnectionUnblocked(Method):
         """Has no arguments."""
 
 
-@dataclass
 class ConnectionUpdateSecret(Method):
     id: ClassVar[int] = constants.CONNECTION_UPDATE_SECRET
     name: ClassVar[str] = "connection.update-secret"
+    fields: ClassVar[tuple[str, ...]] = ("new_secret", "reason")
 
-    new_secret: bytes = b""
-    reason: str = ""
+    def __init__(self, new_secret: bytes = b"", reason: str = "") -> None:
+        self.new_secret = new_secret
+        self.reason = reason
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionUpdateSecret:
@@ -241,7 +262,6 @@ class ConnectionUpdateSecret(Method):
         writer.shortstr(self.reason)
 
 
-@dataclass
 class ConnectionUpdateSecretOk(Method):
     id: ClassVar[int] = constants.CONNECTION_UPDATE_SECRET_OK
     name: ClassVar[str] = "connection.update-secret-ok"

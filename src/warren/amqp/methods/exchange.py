@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from warren.amqp import constants
@@ -12,20 +11,42 @@ from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
 
-@dataclass
 class ExchangeDeclare(Method):
     id: ClassVar[int] = constants.EXCHANGE_DECLARE
     name: ClassVar[str] = "exchange.declare"
+    fields: ClassVar[tuple[str, ...]] = (
+        "ticket",
+        "exchange",
+        "type",
+        "passive",
+        "durable",
+        "auto_delete",
+        "internal",
+        "no_wait",
+        "arguments",
+    )
 
-    ticket: int = 0
-    exchange: str = ""
-    type: str = "direct"
-    passive: bool = False
-    durable: bool = False
-    auto_delete: bool = False
-    internal: bool = False
-    no_wait: bool = False
-    arguments: Table = field(default_factory=dict)
+    def __init__(
+        self,
+        ticket: int = 0,
+        exchange: str = "",
+        type: str = "direct",
+        passive: bool = False,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        no_wait: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        self.ticket = ticket
+        self.exchange = exchange
+        self.type = type
+        self.passive = passive
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.no_wait = no_wait
+        self.arguments: Table = {} if arguments is None else arguments
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ExchangeDeclare:
@@ -53,7 +74,6 @@ class ExchangeDeclare(Method):
         writer.table(self.arguments)
 
 
-@dataclass
 class ExchangeDeclareOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_DECLARE_OK
     name: ClassVar[str] = "exchange.declare-ok"
@@ -66,15 +86,16 @@ class ExchangeDeclareOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class ExchangeDelete(Method):
     id: ClassVar[int] = constants.EXCHANGE_DELETE
     name: ClassVar[str] = "exchange.delete"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "exchange", "if_unused", "no_wait")
 
-    ticket: int = 0
-    exchange: str = ""
-    if_unused: bool = False
-    no_wait: bool = False
+    def __init__(self, ticket: int = 0, exchange: str = "", if_unused: bool = False, no_wait: bool = False) -> None:
+        self.ticket = ticket
+        self.exchange = exchange
+        self.if_unused = if_unused
+        self.no_wait = no_wait
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ExchangeDelete:
@@ -89,7 +110,6 @@ class ExchangeDelete(Method):
         writer.octet(self.if_unused | self.no_wait << 1)
 
 
-@dataclass
 class ExchangeDeleteOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_DELETE_OK
     name: ClassVar[str] = "exchange.delete-ok"
@@ -102,17 +122,26 @@ class ExchangeDeleteOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class ExchangeBind(Method):
     id: ClassVar[int] = constants.EXCHANGE_BIND
     name: ClassVar[str] = "exchange.bind"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "destination", "source", "routing_key", "no_wait", "arguments")
 
-    ticket: int = 0
-    destination: str = ""
-    source: str = ""
-    routing_key: str = ""
-    no_wait: bool = False
-    arguments: Table = field(default_factory=dict)
+    def __init__(
+        self,
+        ticket: int = 0,
+        destination: str = "",
+        source: str = "",
+        routing_key: str = "",
+        no_wait: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        self.ticket = ticket
+        self.destination = destination
+        self.source = source
+        self.routing_key = routing_key
+        self.no_wait = no_wait
+        self.arguments: Table = {} if arguments is None else arguments
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ExchangeBind:
@@ -134,7 +163,6 @@ class ExchangeBind(Method):
         writer.table(self.arguments)
 
 
-@dataclass
 class ExchangeBindOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_BIND_OK
     name: ClassVar[str] = "exchange.bind-ok"
@@ -147,17 +175,26 @@ class ExchangeBindOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class ExchangeUnbind(Method):
     id: ClassVar[int] = constants.EXCHANGE_UNBIND
     name: ClassVar[str] = "exchange.unbind"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "destination", "source", "routing_key", "no_wait", "arguments")
 
-    ticket: int = 0
-    destination: str = ""
-    source: str = ""
-    routing_key: str = ""
-    no_wait: bool = False
-    arguments: Table = field(default_factory=dict)
+    def __init__(
+        self,
+        ticket: int = 0,
+        destination: str = "",
+        source: str = "",
+        routing_key: str = "",
+        no_wait: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        self.ticket = ticket
+        self.destination = destination
+        self.source = source
+        self.routing_key = routing_key
+        self.no_wait = no_wait
+        self.arguments: Table = {} if arguments is None else arguments
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ExchangeUnbind:
@@ -179,7 +216,6 @@ class ExchangeUnbind(Method):
         writer.table(self.arguments)
 
 
-@dataclass
 class ExchangeUnbindOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_UNBIND_OK
     name: ClassVar[str] = "exchange.unbind-ok"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from warren.amqp import constants
@@ -12,19 +11,39 @@ from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
 
-@dataclass
 class QueueDeclare(Method):
     id: ClassVar[int] = constants.QUEUE_DECLARE
     name: ClassVar[str] = "queue.declare"
+    fields: ClassVar[tuple[str, ...]] = (
+        "ticket",
+        "queue",
+        "passive",
+        "durable",
+        "exclusive",
+        "auto_delete",
+        "no_wait",
+        "arguments",
+    )
 
-    ticket: int = 0
-    queue: str = ""
-    passive: bool = False
-    durable: bool = False
-    exclusive: bool = False
-    auto_delete: bool = False
-    no_wait: bool = False
-    arguments: Table = field(default_factory=dict)
+    def __init__(
+        self,
+        ticket: int = 0,
+        queue: str = "",
+        passive: bool = False,
+        durable: bool = False,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        no_wait: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        self.ticket = ticket
+        self.queue = queue
+        self.passive = passive
+        self.durable = durable
+        self.exclusive = exclusive
+        self.auto_delete = auto_delete
+        self.no_wait = no_wait
+        self.arguments: Table = {} if arguments is None else arguments
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueueDeclare:
@@ -49,14 +68,15 @@ class QueueDeclare(Method):
         writer.table(self.arguments)
 
 
-@dataclass
 class QueueDeclareOk(Method):
     id: ClassVar[int] = constants.QUEUE_DECLARE_OK
     name: ClassVar[str] = "queue.declare-ok"
+    fields: ClassVar[tuple[str, ...]] = ("queue", "message_count", "consumer_count")
 
-    queue: str = ""
-    message_count: int = 0
-    consumer_count: int = 0
+    def __init__(self, queue: str = "", message_count: int = 0, consumer_count: int = 0) -> None:
+        self.queue = queue
+        self.message_count = message_count
+        self.consumer_count = consumer_count
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueueDeclareOk:
@@ -68,17 +88,26 @@ class QueueDeclareOk(Method):
         writer.long(self.consumer_count)
 
 
-@dataclass
 class QueueBind(Method):
     id: ClassVar[int] = constants.QUEUE_BIND
     name: ClassVar[str] = "queue.bind"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "exchange", "routing_key", "no_wait", "arguments")
 
-    ticket: int = 0
-    queue: str = ""
-    exchange: str = ""
-    routing_key: str = ""
-    no_wait: bool = False
-    arguments: Table = field(default_factory=dict)
+    def __init__(
+        self,
+        ticket: int = 0,
+        queue: str = "",
+        exchange: str = "",
+        routing_key: str = "",
+        no_wait: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        self.ticket = ticket
+        self.queue = queue
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.no_wait = no_wait
+        self.arguments: Table = {} if arguments is None else arguments
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueueBind:
@@ -100,7 +129,6 @@ class QueueBind(Method):
         writer.table(self.arguments)
 
 
-@dataclass
 class QueueBindOk(Method):
     id: ClassVar[int] = constants.QUEUE_BIND_OK
     name: ClassVar[str] = "queue.bind-ok"
@@ -113,14 +141,15 @@ class QueueBindOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class QueuePurge(Method):
     id: ClassVar[int] = constants.QUEUE_PURGE
     name: ClassVar[str] = "queue.purge"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "no_wait")
 
-    ticket: int = 0
-    queue: str = ""
-    no_wait: bool = False
+    def __init__(self, ticket: int = 0, queue: str = "", no_wait: bool = False) -> None:
+        self.ticket = ticket
+        self.queue = queue
+        self.no_wait = no_wait
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueuePurge:
@@ -136,12 +165,13 @@ class QueuePurge(Method):
         writer.octet(self.no_wait)
 
 
-@dataclass
 class QueuePurgeOk(Method):
     id: ClassVar[int] = constants.QUEUE_PURGE_OK
     name: ClassVar[str] = "queue.purge-ok"
+    fields: ClassVar[tuple[str, ...]] = ("message_count",)
 
-    message_count: int = 0
+    def __init__(self, message_count: int = 0) -> None:
+        self.message_count = message_count
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueuePurgeOk:
@@ -151,16 +181,19 @@ class QueuePurgeOk(Method):
         writer.long(self.message_count)
 
 
-@dataclass
 class QueueDelete(Method):
     id: ClassVar[int] = constants.QUEUE_DELETE
     name: ClassVar[str] = "queue.delete"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "if_unused", "if_empty", "no_wait")
 
-    ticket: int = 0
-    queue: str = ""
-    if_unused: bool = False
-    if_empty: bool = False
-    no_wait: bool = False
+    def __init__(
+        self, ticket: int = 0, queue: str = "", if_unused: bool = False, if_empty: bool = False, no_wait: bool = False
+    ) -> None:
+        self.ticket = ticket
+        self.queue = queue
+        self.if_unused = if_unused
+        self.if_empty = if_empty
+        self.no_wait = no_wait
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueueDelete:
@@ -175,12 +208,13 @@ class QueueDelete(Method):
         writer.octet(self.if_unused | self.if_empty << 1 | self.no_wait << 2)
 
 
-@dataclass
 class QueueDeleteOk(Method):
     id: ClassVar[int] = constants.QUEUE_DELETE_OK
     name: ClassVar[str] = "queue.delete-ok"
+    fields: ClassVar[tuple[str, ...]] = ("message_count",)
 
-    message_count: int = 0
+    def __init__(self, message_count: int = 0) -> None:
+        self.message_count = message_count
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueueDeleteOk:
@@ -190,16 +224,24 @@ class QueueDeleteOk(Method):
         writer.long(self.message_count)
 
 
-@dataclass
 class QueueUnbind(Method):
     id: ClassVar[int] = constants.QUEUE_UNBIND
     name: ClassVar[str] = "queue.unbind"
+    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "exchange", "routing_key", "arguments")
 
-    ticket: int = 0
-    queue: str = ""
-    exchange: str = ""
-    routing_key: str = ""
-    arguments: Table = field(default_factory=dict)
+    def __init__(
+        self,
+        ticket: int = 0,
+        queue: str = "",
+        exchange: str = "",
+        routing_key: str = "",
+        arguments: Table | None = None,
+    ) -> None:
+        self.ticket = ticket
+        self.queue = queue
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.arguments: Table = {} if arguments is None else arguments
 
     @staticmethod
     def decode(reader: ArgumentReader) -> QueueUnbind:
@@ -213,7 +255,6 @@ class QueueUnbind(Method):
         writer.table(self.arguments)
 
 
-@dataclass
 class QueueUnbindOk(Method):
     id: ClassVar[int] = constants.QUEUE_UNBIND_OK
     name: ClassVar[str] = "queue.unbind-ok"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from warren.amqp import constants
@@ -11,12 +10,13 @@ from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
 
-@dataclass
 class ConfirmSelect(Method):
     id: ClassVar[int] = constants.CONFIRM_SELECT
     name: ClassVar[str] = "confirm.select"
+    fields: ClassVar[tuple[str, ...]] = ("no_wait",)
 
-    no_wait: bool = False
+    def __init__(self, no_wait: bool = False) -> None:
+        self.no_wait = no_wait
 
     @staticmethod
     def decode(reader: ArgumentReader) -> ConfirmSelect:
@@ -26,7 +26,6 @@ class ConfirmSelect(Method):
         writer.octet(self.no_wait)
 
 
-@dataclass
 class ConfirmSelectOk(Method):
     id: ClassVar[int] = constants.CONFIRM_SELECT_OK
     name: ClassVar[str] = "confirm.select-ok"
@@ -39,7 +38,6 @@ class ConfirmSelectOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class TxSelect(Method):
     id: ClassVar[int] = constants.TX_SELECT
     name: ClassVar[str] = "tx.select"
@@ -52,7 +50,6 @@ class TxSelect(Method):
         """Has no arguments."""
 
 
-@dataclass
 class TxSelectOk(Method):
     id: ClassVar[int] = constants.TX_SELECT_OK
     name: ClassVar[str] = "tx.select-ok"
@@ -65,7 +62,6 @@ class TxSelectOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class TxCommit(Method):
     id: ClassVar[int] = constants.TX_COMMIT
     name: ClassVar[str] = "tx.commit"
@@ -78,7 +74,6 @@ class TxCommit(Method):
         """Has no arguments."""
 
 
-@dataclass
 class TxCommitOk(Method):
     id: ClassVar[int] = constants.TX_COMMIT_OK
     name: ClassVar[str] = "tx.commit-ok"
@@ -91,7 +86,6 @@ class TxCommitOk(Method):
         """Has no arguments."""
 
 
-@dataclass
 class TxRollback(Method):
     id: ClassVar[int] = constants.TX_ROLLBACK
     name: ClassVar[str] = "tx.rollback"
@@ -104,7 +98,6 @@ class TxRollback(Method):
         """Has no arguments."""
 
 
-@dataclass
 class TxRollbackOk(Method):
     id: ClassVar[int] = constants.TX_ROLLBACK_OK
     name: ClassVar[str] = "tx.rollback-ok"

@@ -48,12 +48,12 @@ class Binding:
         self.destination = destination
         self.routing_key = routing_key
         self.arguments = arguments
-        # Same key with other arguments is another binding.
+        # Same key with other arguments is another binding; the order of the arguments makes none.
         self.identity: tuple[bool, str, str, bytes] = (
             destination.is_exchange,
             destination.name,
             routing_key,
-            encode_table(arguments),
+            encode_table({name: arguments[name] for name in sorted(arguments)}),
         )
 
 

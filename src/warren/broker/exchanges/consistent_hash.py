@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from warren.amqp.fields import Field, Table, encode_table
 from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
 from warren.broker.exchanges.hashing import HASH_BITS, hash_bytes, hash_text, mix
-from warren.broker.terms import quoted_binary
+from warren.broker.terms import erlang_binary
 from warren.errors import PreconditionFailed
 
 MAX_WEIGHT: Final = 10_000
@@ -36,7 +36,7 @@ class ConsistentHashExchange(Exchange):
         key = binding.routing_key
         digits = key[1:] if key[:1] in ("+", "-") else key
         if not digits.isascii() or not digits.isdigit():
-            raise PreconditionFailed(f"The binding key must be an integer: {quoted_binary(key)}")
+            raise PreconditionFailed(f"The binding key must be an integer: {erlang_binary(key)}")
         weight = int(key)
         if weight < 1:
             raise PreconditionFailed("The binding key must be greater than 0")
@@ -113,7 +113,7 @@ def _hash_header(headers: Table | None, name: str) -> i64:
 def _bytes_of(field: Field) -> bytes:
     value = field.value
     if isinstance(value, str):
-        return value.encode(errors="surrogateescape")
+        return value.encode(errors="surrogatepass")
     if isinstance(value, bytes):
         return value
     if isinstance(value, list):

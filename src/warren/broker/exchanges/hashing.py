@@ -21,7 +21,8 @@ def hash_bytes(data: bytes) -> i64:
 
 
 def hash_text(text: str) -> i64:
-    return hash_bytes(text.encode(errors="surrogateescape"))
+    # surrogatepass: names that came in as bytes of no encoding must hash too, and nothing may raise here.
+    return hash_bytes(text.encode(errors="surrogatepass"))
 
 
 def mix(value: i64) -> i64:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from warren.amqp.fields import Field, Table, encode_table, type_name
 from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
 from warren.broker.exchanges.targets import Targets
-from warren.broker.terms import quoted_binary, quoted_value
+from warren.broker.terms import erlang_value
 from warren.errors import PreconditionFailed
 
 # Stands where a void argument asks for no value: the header must only be there. No term is empty.
@@ -32,12 +32,11 @@ class HeadersExchange(Exchange):
             return
         if field.tag != "S":
             raise PreconditionFailed(
-                f"Invalid x-match field type {type_name(field.tag)} (value {quoted_value(field)}); expected longstr"
+                f"Invalid x-match field type {type_name(field.tag)} (value {erlang_value(field)}); expected longstr"
             )
         if field.value not in ("all", "any", "all-with-x", "any-with-x"):
-            shown = quoted_binary(field.value) if isinstance(field.value, (str, bytes)) else quoted_value(field)
             raise PreconditionFailed(
-                f"Invalid x-match field value {shown}; expected all, any, all-with-x, or any-with-x"
+                f"Invalid x-match field value {erlang_value(field)}; expected all, any, all-with-x, or any-with-x"
             )
 
     def add(self, binding: Binding) -> None:
@@ -129,7 +128,7 @@ def _term(field: Field) -> bytes:
     """
     value = field.value
     if isinstance(value, str):
-        return b"s" + value.encode(errors="surrogateescape")
+        return b"s" + value.encode(errors="surrogatepass")
     if isinstance(value, bytes):
         return b"s" + value
     if value is None:
