@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from warren.management.refusals import Refusal
+from warren.management.refusals import Refusal, bad_request
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
+_INVALID: Final = "Pagination parameters are invalid"
 Item = dict[str, Any]
 
 
@@ -39,14 +40,14 @@ def columns(item: Item, query: Mapping[str, str]) -> Item:
 
 def _page(items: list[Item], query: Mapping[str, str], page: int, size: int) -> Item:
     if page < 1 or not 1 <= size <= PAGE_SIZE_MAX:
-        raise Refusal(400, "bad_request", f"invalid_pagination_parameters: page {page}, page_size {size}")
+        raise bad_request(_INVALID)
     total = len(items)
     # Always a substring, also with use_regex: a pattern from outside could keep the loop busy for minutes.
     name = query.get("name", "").lower()
     found = [item for item in items if name in str(item.get("name", "")).lower()]
     count = max(-(-len(found) // size), 1)
     if page > count:
-        raise Refusal(400, "page_out_of_range", f"page: {page} page size: {size} total items: {len(found)}")
+        raise Refusal(400, "page_out_of_range", f"Page out of range, page: {page} page size: {size}, len: {len(found)}")
     shown = found[(page - 1) * size : page * size]
     return {
         "total_count": total,
@@ -64,7 +65,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or len(text) > 9:
-        raise Refusal(400, "bad_request", f"invalid_pagination_parameters: {name} must be a number")
+        raise bad_request(_INVALID)
     return int(text)
 
 
