@@ -121,11 +121,11 @@ def _natural_problem(field: Field) -> str:
     problem = _integer_problem(field)
     if problem:
         return problem
-    return f"{{value_negative,{field.value}}}" if integer(field) < 0 else ""
+    return f"{{value_negative,{integer(field)}}}" if integer(field) < 0 else ""
 
 
 def _bound_problem(field: Field, highest: int) -> str:
-    return f"{{max_value_exceeded,{field.value}}}" if integer(field) > highest else ""
+    return f"{{max_value_exceeded,{integer(field)}}}" if integer(field) > highest else ""
 
 
 def _expiry_problem(field: Field, zero_is_fine: bool) -> str:
@@ -134,7 +134,7 @@ def _expiry_problem(field: Field, zero_is_fine: bool) -> str:
         return problem
     if not zero_is_fine and field.value == 0:
         return "{value_zero,0}"
-    return f"{{value_too_large,{field.value}}}" if integer(field) > MAX_EXPIRY_MS else ""
+    return f"{{value_too_large,{integer(field)}}}" if integer(field) > MAX_EXPIRY_MS else ""
 
 
 def integer(field: Field) -> int:
@@ -175,8 +175,7 @@ def _shown(field: Field | None) -> str:
 def compare_flag(key: str, now: bool, before: bool, what: str) -> None:
     if now != before:
         raise PreconditionFailed(
-            f"inequivalent arg '{key}' for {what}: "
-            f"received '{str(now).lower()}' but current is '{str(before).lower()}'"
+            f"inequivalent arg '{key}' for {what}: received '{str(now).lower()}' but current is '{str(before).lower()}'"
         )
 
 
@@ -194,9 +193,7 @@ class QueueOptions:
         if type_ == QUORUM and self.overflow == "reject-publish-dlx":
             # As RabbitMQ does: quorum queues do not know this mode.
             self.overflow = "drop-head"
-        self.dead_letter_exchange = _first_text(
-            arguments, "x-dead-letter-exchange", policy, "dead-letter-exchange"
-        )
+        self.dead_letter_exchange = _first_text(arguments, "x-dead-letter-exchange", policy, "dead-letter-exchange")
         self.dead_letter_routing_key = _first_text(
             arguments, "x-dead-letter-routing-key", policy, "dead-letter-routing-key"
         )

@@ -77,8 +77,6 @@ def _keys_in(headers: Table, name: str) -> list[str]:
     return [item.value for item in field.value if item.tag == "S" and isinstance(item.value, str)]
 
 
-
-
 def topic_permission(channel: Channel, exchange: Exchange, key: str) -> None:
     if exchange.type == "topic":
         channel.connection.node.access.check_topic(channel.user, channel.vhost.name, exchange.name, key, "write")

@@ -35,7 +35,15 @@ from warren.broker.confirm import Confirms
 from warren.broker.handshake import Handshake
 from warren.broker.publish import Target
 from warren.broker.timers import Timer
-from warren.errors import AmqpError, ChannelError, ConnectionForced, FrameError, InternalError, NotAllowed, UnexpectedFrame
+from warren.errors import (
+    AmqpError,
+    ChannelError,
+    ConnectionForced,
+    FrameError,
+    InternalError,
+    NotAllowed,
+    UnexpectedFrame,
+)
 
 if TYPE_CHECKING:
     from warren.broker.node import Node
@@ -284,6 +292,11 @@ class Connection:
         self._current_number = -1
         self.send(replies.channel_open_ok(number))
 
+    def forget_channel(self, channel: Channel) -> None:
+        self.channels.pop(channel.number, None)
+        self._current = None
+        self._current_number = -1
+
     def _read_while_closing(self, number: i64, method_id: i64) -> None:
         if number == 0 and method_id == CONNECTION_CLOSE:
             self.send(replies.close_ok())
@@ -423,6 +436,9 @@ class Connection:
         self.last_throttled = self.node.now
         self.wire.resume_reading()
         self.read_on()
+
+    def password_verified(self, is_right: bool) -> None:
+        self.handshake.password_verified(is_right)
 
     def read_on(self) -> None:
         """Handle what was read before the hold."""

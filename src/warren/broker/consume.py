@@ -113,8 +113,6 @@ def get(channel: Channel, method: BasicGet) -> None:
         queue.hold(entry)
     origin = message.origin
     channel.connection.send(
-        replies.get_ok(
-            channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length
-        )
+        replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length)
         + channel.framed(message)
     )

@@ -8,9 +8,9 @@ from warren.amqp import replies
 from warren.amqp.fields import Field
 from warren.amqp.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind
 from warren.broker.arguments import compare_argument, compare_flag, resource
-from warren.broker.exchanges import KNOWN_TYPES
+from warren.broker.exchanges.types import check_type
 from warren.broker.exchanges.base import Exchange
-from warren.errors import AccessRefused, NotFound, PreconditionFailed
+from warren.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -41,8 +41,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> None:
 
 def _declare(channel: Channel, method: ExchangeDeclare, name: str) -> None:
     vhost = channel.vhost
-    if method.type not in KNOWN_TYPES:
-        raise PreconditionFailed(f"unknown exchange type '{method.type}'")
+    check_type(method.type)
     refuse_default(name)
     channel.check("exchange", name, "configure")
     existing = vhost.exchanges.get(name)
@@ -54,9 +53,7 @@ def _declare(channel: Channel, method: ExchangeDeclare, name: str) -> None:
     alternate = method.arguments.get("alternate-exchange")
     if alternate is not None:
         _check_alternate(channel, name, alternate)
-    vhost.add_exchange(
-        name, method.type, method.durable, method.auto_delete, method.internal, method.arguments
-    )
+    vhost.add_exchange(name, method.type, method.durable, method.auto_delete, method.internal, method.arguments)
 
 
 def _check_alternate(channel: Channel, name: str, alternate: Field) -> None:
@@ -124,7 +121,3 @@ def check_binding(channel: Channel, source: str, kind: str, destination: str, ke
     exchange = channel.vhost.exchanges.get(source)
     if exchange is not None and exchange.type == "topic":
         channel.connection.node.access.check_topic(channel.user, channel.vhost.name, source, key, "read")
-
-
-def missing(kind: str, name: str, vhost: str) -> NotFound:
-    return NotFound(f"no {resource(kind, name, vhost)}")

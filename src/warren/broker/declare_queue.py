@@ -79,9 +79,7 @@ def _check_equivalence(channel: Channel, queue: Queue, method: QueueDeclare, dur
     check_queue_equivalence(method.arguments, queue.arguments, queue.type, queue.name, queue.vhost)
 
 
-def _check_type(
-    type_: str, name: str, vhost: str, durable: bool, method: QueueDeclare, server_named: bool
-) -> None:
+def _check_type(type_: str, name: str, vhost: str, durable: bool, method: QueueDeclare, server_named: bool) -> None:
     if type_ != QUORUM:
         return
     what = resource("queue", name, vhost)

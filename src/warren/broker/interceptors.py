@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
-from warren.amqp.methods import Method
+from warren.amqp.constants import BASIC_PUBLISH
+
+from warren.amqp.frames import body_of, content_frames, properties_span
+from warren.amqp.methods import Method, decode_method, encode_method
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -32,6 +35,16 @@ class Interceptor:
     def intercept_content(self, channel: Channel, properties: bytes, body: bytes) -> tuple[bytes, bytes]:
         """basic.publish only: the encoded properties (flags and values) and the body that go on."""
         return properties, body
+
+
+def intercept_publish(channel: Channel, arguments: bytes, content: bytes) -> tuple[bytes, bytes, i64]:
+    """Takes a publish apart for its interceptor and puts together what comes back."""
+    interceptor = channel.connection.node.interceptors["basic.publish"]
+    method = interceptor.intercept(channel, decode_method(BASIC_PUBLISH, arguments, 0, len(arguments)))
+    start, end = properties_span(content)
+    properties, body = interceptor.intercept_content(channel, content[start:end], body_of(content))
+    frame_max = channel.connection.frame_max
+    return encode_method(method), content_frames(channel.number, properties, body, frame_max), len(body)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

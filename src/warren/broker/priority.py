@@ -24,7 +24,6 @@ class PriorityBacking(Backing):
                 return level
         return None
 
-
     def publish(self, entry: Entry) -> None:
         self._level(entry.message).publish(entry)
         self.length += 1

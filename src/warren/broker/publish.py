@@ -17,14 +17,14 @@ from mypy_extensions import i64
 
 from warren.amqp import replies
 from warren.amqp.constants import BASIC_PUBLISH
-from warren.amqp.fields import Table, decode_table
+from warren.amqp.fields import decode_table
 from warren.amqp.properties import PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.broker import checks
-from warren.broker.exchanges.base import Envelope, Exchange
+from warren.broker.exchanges.base import Destination, Envelope, Exchange
 from warren.broker.message import Delivery, Message, Origin
 from warren.broker.queue import Queue
-from warren.broker.reply_to import deliver_reply, is_reply_address, name_reply_address
+from warren.broker.reply_to import REPLY_QUEUE, deliver_reply, is_reply_address, name_reply_address
 from warren.broker.route import is_cacheable, route
 from warren.errors import NotImplementedByBroker
 
@@ -53,29 +53,30 @@ class Target:
 
 def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
     """`arguments` are those of the method frame, `content` the header and body frames as they came."""
-    connection = channel.connection
-    node = connection.node
+    node = channel.connection.node
     if body_size > node.settings.max_message_size:
         checks.refuse_size(body_size, node.settings.max_message_size)
-    target = connection.targets.get(arguments) if connection.targets_as_of == node.generation else None
-    if target is None:
-        target = _target(channel, arguments)
+    target = _target(channel, arguments)
     message = Message(target.origin, content, channel.number, body_size)
-    seqno: i64 = 0
     flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
-    queues = target.queues
-    if flags == 0 and _is_exactly(content, 14):
-        seqno = channel.next_seqno()
-    elif flags == _ONLY_DELIVERY_MODE and _is_exactly(content, 15):
+    header = i64(read_i32_be(content, 3))
+    peek: PropertyPeek | None = None
+    if flags == _ONLY_DELIVERY_MODE and header == 15:
         message.persistent = content[_MODE_AT] == 2
         seqno = channel.next_seqno()
+    elif flags == 0 and header == 14:
+        seqno = channel.next_seqno()
     else:
-        peek = peek_properties(content, _FLAGS_AT, 7 + i64(read_i32_be(content, 3)))
-        seqno, envelope = _read_properties(channel, target, message, peek)
-        if envelope is not None:
-            queues = _routed(channel, target.exchange, envelope)
-    if queues is None:
-        queues = _route_by_key(channel, target)
+        peek = peek_properties(content, _FLAGS_AT, 7 + header)
+        seqno = _read_properties(channel, message, peek)
+    queues = target.queues
+    if queues is None or message.origin is not target.origin:
+        for key in message.origin.keys:
+            checks.topic_permission(channel, target.exchange, key)
+    if peek is not None and peek.user_id is not None:
+        checks.user_id(channel, peek.user_id)
+    if queues is None or message.origin is not target.origin:
+        queues = _route(channel, target, message, peek)
     target.exchange.published_in += 1
     channel.counters.published += 1
     delivery = Delivery(message, channel, target.mandatory, seqno)
@@ -85,13 +86,15 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
         deliver_to_queues(channel, delivery, queues)
 
 
-def _is_exactly(content: bytes, header_payload: i64) -> bool:
-    return i64(read_i32_be(content, 3)) == header_payload
-
-
 def _target(channel: Channel, arguments: bytes) -> Target:
+    """Permission, existence, internal: asked once per publish frame, until anything changes."""
     connection = channel.connection
     node = connection.node
+    as_of = node.topology + node.access.generation
+    if connection.targets_as_of == as_of:
+        known = connection.targets.get(arguments)
+        if known is not None:
+            return known
     reader = ArgumentReader(arguments, 0, len(arguments))
     reader.short()
     name = reader.shortstr()
@@ -102,77 +105,57 @@ def _target(channel: Channel, arguments: bytes) -> Target:
         raise NotImplementedByBroker("immediate=true", BASIC_PUBLISH)
     exchange = checks.writable_exchange(channel, name)
     target = Target(exchange, Origin(name, [key]), flags)
-    if connection.targets_as_of != node.generation or len(connection.targets) >= _TARGETS_MAX:
+    if connection.targets_as_of != as_of or len(connection.targets) >= _TARGETS_MAX:
         connection.targets = {}
-        connection.targets_as_of = node.generation
+        connection.targets_as_of = as_of
     connection.targets[arguments] = target
     return target
 
 
-def _route_by_key(channel: Channel, target: Target) -> list[Queue]:
-    """Nothing in the message but its routing key matters; remember the result unless it is empty.
-
-    Empty results are not kept: a queue that is declared later must be found without telling anybody.
-    """
-    key = target.origin.keys[0]
-    checks.topic_permission(channel, target.exchange, key)
-    if target.exchange.name == "" and is_reply_address(key):
-        return []
-    envelope = Envelope([key], None, "", "", 0, channel.connection.node.host.draw() if target.exchange.looks_beyond_keys else 0)
-    queues = _routed(channel, target.exchange, envelope)
-    if queues and is_cacheable(channel.vhost.exchanges, target.exchange):
-        target.queues = queues
-    return queues
-
-
-def _routed(channel: Channel, exchange: Exchange, envelope: Envelope) -> list[Queue]:
-    found: list[Queue] = []
-    for destination in route(channel.vhost.exchanges, exchange, envelope):
-        if isinstance(destination, Queue):
-            found.append(destination)
-    return found
-
-
-def _read_properties(
-    channel: Channel, target: Target, message: Message, peek: PropertyPeek
-) -> tuple[i64, Envelope | None]:
-    """The checks that depend on properties, in RabbitMQ's order. An envelope comes back if the route needs more than the key."""
-    if peek.reply_to is not None and peek.reply_to == "amq.rabbitmq.reply-to":
+def _read_properties(channel: Channel, message: Message, peek: PropertyPeek) -> i64:
+    """What the path must know of the properties, and the checks that come with it. Gives the sequence number."""
+    if peek.reply_to is not None and peek.reply_to == REPLY_QUEUE:
         name_reply_address(channel, message)
     if peek.expiration is not None:
         message.ttl = checks.expiration(peek.expiration)
     seqno = channel.next_seqno()
     message.persistent = peek.delivery_mode == 2
     message.priority = max(peek.priority, 0)
-    headers: Table | None = None
-    extra_keys = False
     if peek.headers_end > 0:
-        raw = message.content[peek.headers_start : peek.headers_end]
-        if b"CC" in raw:
-            extra_keys = checks.take_extra_keys(message, decode_table(raw, 0, len(raw)))
-        if target.exchange.looks_beyond_keys or target.queues is None:
-            headers = decode_table(raw, 0, len(raw))
-    if extra_keys:
-        for key in message.origin.keys:
-            checks.topic_permission(channel, target.exchange, key)
-    if peek.user_id is not None:
-        if not extra_keys:
-            checks.topic_permission(channel, target.exchange, message.origin.keys[0])
-        checks.user_id(channel, peek.user_id)
-    if not extra_keys and target.queues is not None:
-        return seqno, None
-    if not extra_keys and is_cacheable(channel.vhost.exchanges, target.exchange):
-        return seqno, None
-    if not extra_keys:
-        checks.topic_permission(channel, target.exchange, message.origin.keys[0])
-    return seqno, Envelope(
-        message.origin.keys,
-        headers,
-        peek.correlation_id or "",
-        peek.message_id or "",
-        peek.timestamp,
-        channel.connection.node.host.draw(),
-    )
+        # Both names end in it, so most headers need not be decoded.
+        headers = message.content[peek.headers_start : peek.headers_end]
+        if b"CC" in headers:
+            checks.take_extra_keys(message, decode_table(headers, 0, len(headers)))
+    return seqno
+
+
+def _route(channel: Channel, target: Target, message: Message, peek: PropertyPeek | None) -> list[Queue]:
+    """The queues for this message; remembered where the key alone decides.
+
+    Empty results are not kept: a queue that is declared later must be found without telling anybody.
+    """
+    exchanges = channel.vhost.exchanges
+    exchange = target.exchange
+    if is_cacheable(exchanges, exchange):
+        queues = _queues_in(route(exchanges, exchange, Envelope(message.origin.keys)))
+        if queues and message.origin is target.origin:
+            target.queues = queues
+        return queues
+    envelope = Envelope(message.origin.keys, None, "", "", 0, channel.connection.node.host.draw())
+    if peek is not None:
+        envelope.headers = message.properties().headers
+        envelope.correlation_id = peek.correlation_id or ""
+        envelope.message_id = peek.message_id or ""
+        envelope.timestamp = max(peek.timestamp, 0)
+    return _queues_in(route(exchanges, exchange, envelope))
+
+
+def _queues_in(destinations: list[Destination]) -> list[Queue]:
+    found: list[Queue] = []
+    for destination in destinations:
+        if isinstance(destination, Queue):
+            found.append(destination)
+    return found
 
 
 def deliver_to_queues(channel: Channel, delivery: Delivery, queues: list[Queue]) -> None:
@@ -192,7 +175,7 @@ def deliver_to_queues(channel: Channel, delivery: Delivery, queues: list[Queue])
             accepted = False
         elif queue.durable:
             durable = True
-    channel.connection.node.counters.routed += 1
+    node.counters.routed += 1
     if message.persistent and durable and node.store.is_behind():
         for queue in queues:
             channel.credit.spend(queue)
@@ -224,5 +207,5 @@ def send_return(channel: Channel, message: Message) -> None:
     origin = message.origin
     channel.counters.returned += 1
     channel.connection.send(
-        replies.basic_return(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0]) + channel.framed(message)
+        replies.return_(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0]) + channel.framed(message)
     )

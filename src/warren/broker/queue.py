@@ -2,7 +2,7 @@
 
 The invariant: either nothing is ready, or no consumer can take anything. A publish therefore looks for a consumer
 only when nothing waits, and whatever lets a consumer take again (an ack, a flushed socket) calls `drain`.
-Length limits and TTL are in limits.py and expiry.py, consumer bookkeeping in consumer.py, dead letters in deadletter.py.
+Limits, TTL, consumers and dead letters are in limits.py, expiry.py, consumer.py and deadletter.py.
 """
 
 from __future__ import annotations
@@ -195,8 +195,7 @@ class Queue(Destination):
         counters.delivered += 1
         entry.consumer = consumer
         consumer.unacked += 1
-        self.unacked += 1
-        self.unacked_bytes += entry.message.body_size
+        self.hold(entry)
         tag = unacked.add(entry)
         consumer.send(entry, tag)
         if self.options.consumer_timeout > 0:
@@ -220,6 +219,11 @@ class Queue(Destination):
         if self.has_expiring:
             arm_expiry(self)
         return entry
+
+    def hold(self, entry: Entry) -> None:
+        """It is in a client's hands now."""
+        self.unacked += 1
+        self.unacked_bytes += entry.message.body_size
 
     # -- settling --------------------------------------------------------------------------------------------------
 
@@ -320,6 +324,14 @@ class Queue(Destination):
         """x-expires: start counting unless somebody consumes."""
         if self.options.expires >= 0 and self.consumers.count == 0 and not self.deleted:
             self.node.timers.schedule(self.idle_timer, self.last_used + self.options.expires)
+
+    def restart(self) -> None:
+        """After a failure: begin again with what the store still has."""
+        self.consumers = Consumers()
+        self.exclusive_consumer = None
+        self.unacked = 0
+        self.unacked_bytes = 0
+        self.backing = self._open_backing()
 
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""

@@ -26,7 +26,9 @@ def erlang_binary(text: str) -> str:
     if not _is_printable(text):
         data = text.encode(errors="surrogateescape")
         return "<<" + ",".join([str(byte) for byte in data]) + ">>"
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    quoted = (
+        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    )
     return f'<<"{quoted}">>' if text.isascii() else f'<<"{quoted}"/utf8>>'
 
 
@@ -46,7 +48,9 @@ def erlang_value(field: Field) -> str:
 
 def erlang_pairs(pairs: dict[str, object]) -> str:
     """A property list: [{<<"a">>,1}]."""
-    return "[" + ",".join(["{" + f"{erlang_term(key)},{erlang_term(value)}" + "}" for key, value in pairs.items()]) + "]"
+    return (
+        "[" + ",".join(["{" + f"{erlang_term(key)},{erlang_term(value)}" + "}" for key, value in pairs.items()]) + "]"
+    )
 
 
 def _is_printable(text: str) -> bool:

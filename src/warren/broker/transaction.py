@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from warren.broker.channel import Channel
     from warren.broker.queue import Queue
 
+
 class Transaction:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
