@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warren.testing import Broker
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "__version__"]
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:

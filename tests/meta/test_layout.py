@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "spark": {"amqp", "broker", "store"},
     "cli": {"amqp", "broker", "store", "server", "management", "spark"},
 }
-FOUNDATIONS = {"errors", "config"}
+FOUNDATIONS = {"errors", "config", "__version__"}
 # Whole brokers are put together in these; only the command line stands above them.
 ASSEMBLIES = {"assembly", "testing", "pytest_plugin", "__init__", "__main__"}
 MAY_IMPORT_ASSEMBLIES = {"cli"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from warren import __version__
 from warren.cli import definitions, serve, users
 from warren.errors import WarrenError
 
@@ -30,7 +30,7 @@ app.command("import")(definitions.import_)
 
 def print_version(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(f"warren {version('warren')}")
+        typer.echo(f"warren {__version__}")
         raise typer.Exit
 
 

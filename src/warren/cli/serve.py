@@ -13,7 +13,7 @@ from typing import Final
 
 from typer.core import TyperCommand, TyperOption
 
-from warren.assembly import Assembly
+from warren.assembly import Assembly, name_of
 from warren.config import OPTIONS, Config, flag_of, load
 from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
@@ -62,7 +62,8 @@ async def _live(config: Config) -> None:
     # makes objects by the million and cycles hardly ever.
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
-    print(f"warren ready amqp={assembly.amqp_name} http={assembly.http_name}", flush=True)  # noqa: T201
+    amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
+    print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
     failure = await _wait_for_the_end(assembly)
     await assembly.stop()
     if failure is not None:

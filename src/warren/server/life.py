@@ -9,15 +9,20 @@ import asyncio
 import logging
 import resource
 
+from warren import __version__
+from warren.broker.exchanges.base import ExchangeDecorator
+from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.node import Node
 from warren.broker.settings import Settings
 from warren.broker.world import NoRecorder, Recorder
 from warren.config import Config
+from warren.server import passwords
 from warren.server.alarms import AlarmWatch, memory_total
 from warren.server.clock import Clock
 from warren.server.folder import DataFolder
 from warren.server.host import LoopHost
 from warren.server.listeners import Listener, listen
+from warren.server.plugins import made_from
 from warren.server.transport import AmqpTransport, Roster
 
 log = logging.getLogger("warren")
@@ -46,9 +51,8 @@ class Server:
         try:
             if self._folder is not None:
                 self._folder.open()
-            self.node = Node(self.host, settings_of(self.config), self._open_recorder())
+            self.node = self._make_node()
             self.host.attach(self.node)
-            self.host.tick()
             self._alarms = self._watch()
             self.listeners = await listen(self.loop, self.config, self._make_transport)
         except BaseException:
@@ -69,6 +73,16 @@ class Server:
 
     def _make_transport(self) -> AmqpTransport:
         return AmqpTransport(self.node, self.clock, self.loop, self.roster)
+
+    def _make_node(self) -> Node:
+        node = Node(self.host, settings_of(self.config), self._open_recorder(), None, self.clock.now(), __version__)
+        for name in self.config.interceptors:
+            node.install_interceptor(made_from(name, Interceptor))
+        node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
+        node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
+        node.bootstrap(*passwords.hash_password(self.config.default_password))
+        node.start_recording()
+        return node
 
     def _open_recorder(self) -> Recorder:
         return NoRecorder()
@@ -101,6 +115,4 @@ def settings_of(config: Config) -> Settings:
     if settings.connection_max == 0:
         # Some descriptors must be left for files and for the HTTP side.
         settings.connection_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 4 // 5
-    if config.tls_verify != "none":
-        settings.mechanisms = [*settings.mechanisms, "EXTERNAL"]
     return settings
