@@ -49,7 +49,7 @@ class Context:
     memory_used: Callable[[], int]
     disk_free_limit: int
     disk_free: Callable[[], int]
-    started_at: int
+    file_limit: int
     logins: dict[bytes, bool] = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
 
