@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from decimal import Decimal
-from typing import Final, TypeAlias, Union
+from typing import Final, TypeAlias
 
 from librt.strings import (
     BytesWriter,
@@ -28,6 +28,9 @@ from warren.errors import SyntaxRefused
 
 # A hostile peer nests without end; Python's stack would not.
 DEPTH_MAX: Final = 16
+
+_DOUBLE_MAX: Final = 1.7976931348623157e308
+_FLOAT_MAX: Final = 3.4028234663852886e38
 
 _TYPE_NAMES: Final = {
     "S": "longstr",
@@ -85,7 +88,7 @@ class Field:
 
 
 Table: TypeAlias = dict[str, Field]
-FieldValue: TypeAlias = Union[bool, int, float, str, bytes, None, Decimal, dict[str, Field], list[Field]]
+FieldValue: TypeAlias = bool | int | float | str | bytes | Decimal | dict[str, Field] | list[Field] | None
 
 
 def type_name(tag: str) -> str:
@@ -327,42 +330,40 @@ def _write_field(writer: BytesWriter, field: Field, depth: int) -> None:
         _write_sized(writer, _array_contents(value, depth + 1))
     elif isinstance(value, Decimal) and tag == "D":
         _write_decimal(writer, value)
-    elif isinstance(value, (int, float)) and tag in "df":
-        _write_float(writer, tag, float(value))
+    elif isinstance(value, float) and tag in "df":
+        _write_float(writer, tag, value)
     elif isinstance(value, int) and tag in "tIisubBlLT":
         _write_integer(writer, tag, value)
     else:
-        raise SyntaxRefused(f"a field of type {type_name(tag)} cannot hold {value!r}")
+        raise SyntaxRefused(f"a field of type {type_name(tag)} cannot hold a {type(value).__name__}")
 
 
 def _write_decimal(writer: BytesWriter, value: Decimal) -> None:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or sign or exponent < -255 or exponent + len(digits) > 10:
-        raise SyntaxRefused(f"a decimal field cannot hold {value}")
+        raise SyntaxRefused("number does not fit a field of type decimal")
     scale = max(0, -exponent)
     unscaled = int("".join(map(str, digits))) * 10 ** max(0, exponent)
     if unscaled > 0xFFFFFFFF:
-        raise SyntaxRefused(f"a decimal field cannot hold {value}")
+        raise SyntaxRefused("number does not fit a field of type decimal")
     writer.append(scale)
     write_u32(writer, unscaled)
 
 
 def _write_float(writer: BytesWriter, tag: str, value: float) -> None:
-    if value - value != 0:
-        raise SyntaxRefused(f"{type_name(tag)} is not a finite number")
-    if tag == "d":
+    # A NaN compares false with everything, so it is refused here too.
+    if tag == "d" and abs(value) <= _DOUBLE_MAX:
         write_f64_be(writer, value)
-        return
-    try:
+    elif tag == "f" and abs(value) <= _FLOAT_MAX:
         write_f32_be(writer, value)
-    except OverflowError:
-        raise SyntaxRefused(f"a float field cannot hold {value!r}") from None
+    else:
+        raise SyntaxRefused(f"number does not fit a field of type {type_name(tag)}")
 
 
 def _write_integer(writer: BytesWriter, tag: str, value: int) -> None:
     low, high = _limits(tag)
     if not low <= value <= high:
-        raise SyntaxRefused(f"a field of type {type_name(tag)} cannot hold {value}")
+        raise SyntaxRefused(f"integer too large for a field of type {type_name(tag)}")
     if tag in "tbB":
         writer.append(value & 0xFF)
     elif tag in "su":
@@ -415,7 +416,7 @@ def _field_of(value: object, depth: int) -> Field:
         return Field("F", _table_of(value, depth + 1))
     if isinstance(value, list):
         return Field("A", _array_of(value, depth + 1))
-    raise SyntaxRefused(f"no field type holds {value!r}")
+    raise SyntaxRefused(f"no field type holds a {type(value).__name__}")
 
 
 def _integer_field(value: int) -> Field:
@@ -423,7 +424,7 @@ def _integer_field(value: int) -> Field:
         return Field("I", value)
     if -(1 << 63) <= value < 1 << 63:
         return Field("l", value)
-    raise SyntaxRefused(f"a field of type long cannot hold {value}")
+    raise SyntaxRefused("integer too large for a field of type long")
 
 
 def _table_of(values: dict[str, object], depth: int) -> Table:

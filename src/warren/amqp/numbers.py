@@ -24,7 +24,7 @@ def write_u32(writer: BytesWriter, value: i64) -> None:
 
 def write_u64(writer: BytesWriter, value: int) -> None:
     if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
-        raise SyntaxRefused(f"{value} does not fit a long long")
+        raise SyntaxRefused("number does not fit a long long")
     write_i64_be(writer, value if value < 0x8000000000000000 else value - 0x10000000000000000)
 
 

@@ -15,17 +15,17 @@ class ArgumentWriter:
 
     def octet(self, value: int) -> None:
         if not 0 <= value <= 0xFF:
-            raise SyntaxRefused(f"{value} does not fit an octet")
+            raise SyntaxRefused("number does not fit an octet")
         self._out.append(value)
 
     def short(self, value: int) -> None:
         if not 0 <= value <= 0xFFFF:
-            raise SyntaxRefused(f"{value} does not fit a short")
+            raise SyntaxRefused("number does not fit a short")
         write_u16(self._out, value)
 
     def long(self, value: int) -> None:
         if not 0 <= value <= 0xFFFFFFFF:
-            raise SyntaxRefused(f"{value} does not fit a long")
+            raise SyntaxRefused("number does not fit a long")
         write_u32(self._out, value)
 
     def longlong(self, value: int) -> None:

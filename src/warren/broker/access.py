@@ -18,6 +18,7 @@ from warren.errors import AccessRefused, WarrenError
 DEFAULT_EXCHANGE: Final = "amq.default"
 TAGS_MAX: Final = 32
 USER_LIMITS: Final = ("max-connections", "max-channels")
+_EXPANDED_BYTES_MAX: Final = 65536
 # Routing keys and names come from clients: what is remembered about them is bounded.
 _REMEMBERED_MAX: Final = 8192
 
@@ -87,8 +88,8 @@ class TopicPermission:
         self.exchange = exchange
         self.write = write
         self.read = read
-        self._write = Pattern(_expand(write, user, vhost))
-        self._read = Pattern(_expand(read, user, vhost))
+        self._write = _expanded(write, user, vhost)
+        self._read = _expanded(read, user, vhost)
 
     def allows(self, action: str, routing_key: str) -> bool:
         if action == "write":
@@ -230,14 +231,17 @@ def _or_nothing(pattern: str) -> str:
     return pattern or "^$"
 
 
-def _expand(pattern: str, user: str, vhost: str) -> str:
-    # Escaped: a user named `.*` must not gain the keys of others.
+def _expanded(pattern: str, user: str, vhost: str) -> Pattern:
+    Pattern(pattern)
     expanded = _or_nothing(pattern)
+    # Escaped: a user named `.*` must not gain the keys of others.
     if user:
         expanded = expanded.replace("{username}", escape(user))
-    return expanded.replace("{vhost}", escape(vhost)) if vhost else expanded
+    if vhost:
+        expanded = expanded.replace("{vhost}", escape(vhost))
+    return Pattern(expanded, _EXPANDED_BYTES_MAX)
 
 
 def escape(literal: str) -> str:
     """The pattern that matches exactly this, inside a character class too."""
-    return "".join("\\" + character if character in "\\^$.|?*+()[]{}-" else character for character in literal)
+    return "".join(["\\" + character if character in "\\^$.|?*+()[]{}-" else character for character in literal])

@@ -52,7 +52,10 @@ if TYPE_CHECKING:
     from warren.broker.world import Wire
 
 # Above this much unsent output, consumers of the connection are passed over until it has left.
-OUTPUT_HIGH: Final[i64] = 262144
+OUTPUT_HIGH: Final[i64] = 1048576
+# A reader that has had this much in one turn waits for the next, so that a flood of publishes on one socket leaves
+# room for the acks and deliveries of the others.
+TURN_BYTES: Final[i64] = 65536
 # RabbitMQ lets clients that are off by the size of the frame header get away with it.
 _SIZE_FUDGE: Final[i64] = 8
 _CLOSE_WAIT_MS: Final[i64] = 30_000
@@ -115,6 +118,8 @@ class Connection:
         self.awaiting_password = False
         self.blocked_by_alarm = False
         self._paused_reading = False
+        self._waits_for_turn = False
+        self._turn_bytes: i64 = 0
         self.last_throttled: i64 = -1
         # Output.
         self._out = BytesWriter()
@@ -136,6 +141,12 @@ class Connection:
     def feed(self, data: bytes) -> None:
         self.received_bytes += len(data)
         self.received_reads += 1
+        self._turn_bytes += len(data)
+        if self._turn_bytes >= TURN_BYTES and not self._waits_for_turn:
+            self._waits_for_turn = True
+            self.wire.pause_reading()
+            self.node.next_turn.append(self)
+            self.node.host.wake()
         if self._tail:
             data = self._tail + data
             self._tail = b""
@@ -434,8 +445,16 @@ class Connection:
             return
         self._paused_reading = False
         self.last_throttled = self.node.now
-        self.wire.resume_reading()
+        if not self._waits_for_turn:
+            self.wire.resume_reading()
         self.read_on()
+
+    def begin_turn(self) -> None:
+        """The turn in which this reader had had enough is over."""
+        self._turn_bytes = 0
+        self._waits_for_turn = False
+        if not self._paused_reading and self.stage != CLOSED:
+            self.wire.resume_reading()
 
     def password_verified(self, is_right: bool) -> None:
         self.handshake.password_verified(is_right)

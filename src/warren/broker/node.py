@@ -84,6 +84,7 @@ class Node:
         self.is_stopping = False
         # Work for the end of the turn.
         self.dirty: list[Connection] = []
+        self.next_turn: list[Connection] = []
         self.answering: list[Confirms] = []
         self._draining: dict[Queue, bool] = {}
         self._awaiting: deque[Awaiting] = deque()
@@ -107,6 +108,10 @@ class Node:
         self.release_synced()
         self._settle_turn()
         self.recorder.commit()
+        if self.next_turn:
+            waiting, self.next_turn = self.next_turn, []
+            for connection in waiting:
+                connection.begin_turn()
         while self.dirty:
             dirty, self.dirty = self.dirty, []
             for connection in dirty:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from warren.broker.pattern import Pattern, PatternError
+from warren.broker.pattern import PATTERN_BYTES_MAX, Pattern
+from warren.broker.pattern_syntax import PatternError
 from warren.broker.policy_settings import APPLY_TO, OPERATOR_KEYS, UNSUPPORTED, merge_values, refusal_of
 from warren.broker.terms import erlang_pairs, erlang_term
 from warren.errors import WarrenError
 
+_NOTHING: Final[frozenset[str]] = frozenset()
 _QUEUE_KINDS: Final = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 
 
@@ -186,6 +188,8 @@ def refusal_together(settings: dict[str, object]) -> str:
 def _pattern_refusals(pattern: object) -> list[str]:
     if not isinstance(pattern, str):
         return [f"pattern should be a binary but was {erlang_term(pattern)}"]
+    if len(pattern.encode(errors="surrogateescape")) > PATTERN_BYTES_MAX:
+        return [f"pattern must not exceed {PATTERN_BYTES_MAX} bytes"]
     try:
         Pattern(pattern)
     except PatternError as error:
@@ -220,6 +224,3 @@ def _first(ranked: list[Policy], kind: str, name: str, queue_type: str) -> Polic
         if policy.fits(kind, name, queue_type):
             return policy
     return None
-
-
-_NOTHING: Final[frozenset[str]] = frozenset()

@@ -94,6 +94,7 @@ from warren.amqp.reader import ArgumentReader
 from warren.errors import CommandInvalid
 
 __all__ = [
+    "METHODS",
     "AccessRequest",
     "AccessRequestOk",
     "BasicAck",
@@ -167,7 +168,7 @@ __all__ = [
 ]
 
 # In the order of the spec.
-_METHODS: Final[list[type[Method]]] = [
+METHODS: Final[list[type[Method]]] = [
     ConnectionStart,
     ConnectionStartOk,
     ConnectionSecure,
@@ -236,8 +237,8 @@ _METHODS: Final[list[type[Method]]] = [
     TxRollbackOk,
 ]
 
-_DECODERS: Final[dict[int, Callable[[ArgumentReader], Method]]] = {method.id: method.decode for method in _METHODS}
-_NAMES: Final[dict[int, str]] = {method.id: method.name for method in _METHODS}
+_DECODERS: Final[dict[int, Callable[[ArgumentReader], Method]]] = {method.id: method.decode for method in METHODS}
+_NAMES: Final[dict[int, str]] = {method.id: method.name for method in METHODS}
 
 
 def decode_method(method_id: int, data: bytes, start: i64, end: i64) -> Method:

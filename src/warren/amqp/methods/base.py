@@ -5,10 +5,12 @@ Plain classes, because a dataclass keeps an interpreted constructor and takes a 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
+
+Names: TypeAlias = tuple[str, ...]
 
 
 class Method:
@@ -17,14 +19,14 @@ class Method:
     # As the spec prints it: "queue.declare".
     name: ClassVar[str] = ""
     # Names of the arguments, in the order of the wire.
-    fields: ClassVar[tuple[str, ...]] = ()
+    fields: ClassVar[Names] = ()
 
     @staticmethod
     def decode(reader: ArgumentReader) -> Method:
         raise NotImplementedError
 
     def encode(self, writer: ArgumentWriter) -> None:
-        raise NotImplementedError
+        """Write the arguments. Most answers have none, so this writes none."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Method) and self.id == other.id and encode_method(self) == encode_method(other)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from warren.amqp import constants
 from warren.amqp.fields import Table
-from warren.amqp.methods.base import Method
+from warren.amqp.methods.base import Method, Names
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
@@ -14,7 +14,7 @@ from warren.amqp.writer import ArgumentWriter
 class BasicQos(Method):
     id: ClassVar[int] = constants.BASIC_QOS
     name: ClassVar[str] = "basic.qos"
-    fields: ClassVar[tuple[str, ...]] = ("prefetch_size", "prefetch_count", "global_")
+    fields: ClassVar[Names] = ("prefetch_size", "prefetch_count", "global_")
 
     def __init__(self, prefetch_size: int = 0, prefetch_count: int = 0, global_: bool = False) -> None:
         self.prefetch_size = prefetch_size
@@ -43,14 +43,11 @@ class BasicQosOk(Method):
     def decode(reader: ArgumentReader) -> BasicQosOk:
         return BasicQosOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class BasicConsume(Method):
     id: ClassVar[int] = constants.BASIC_CONSUME
     name: ClassVar[str] = "basic.consume"
-    fields: ClassVar[tuple[str, ...]] = (
+    fields: ClassVar[Names] = (
         "ticket",
         "queue",
         "consumer_tag",
@@ -109,7 +106,7 @@ class BasicConsume(Method):
 class BasicConsumeOk(Method):
     id: ClassVar[int] = constants.BASIC_CONSUME_OK
     name: ClassVar[str] = "basic.consume-ok"
-    fields: ClassVar[tuple[str, ...]] = ("consumer_tag",)
+    fields: ClassVar[Names] = ("consumer_tag",)
 
     def __init__(self, consumer_tag: str = "") -> None:
         self.consumer_tag = consumer_tag
@@ -125,7 +122,7 @@ class BasicConsumeOk(Method):
 class BasicCancel(Method):
     id: ClassVar[int] = constants.BASIC_CANCEL
     name: ClassVar[str] = "basic.cancel"
-    fields: ClassVar[tuple[str, ...]] = ("consumer_tag", "no_wait")
+    fields: ClassVar[Names] = ("consumer_tag", "no_wait")
 
     def __init__(self, consumer_tag: str = "", no_wait: bool = False) -> None:
         self.consumer_tag = consumer_tag
@@ -146,7 +143,7 @@ class BasicCancel(Method):
 class BasicCancelOk(Method):
     id: ClassVar[int] = constants.BASIC_CANCEL_OK
     name: ClassVar[str] = "basic.cancel-ok"
-    fields: ClassVar[tuple[str, ...]] = ("consumer_tag",)
+    fields: ClassVar[Names] = ("consumer_tag",)
 
     def __init__(self, consumer_tag: str = "") -> None:
         self.consumer_tag = consumer_tag
@@ -162,7 +159,7 @@ class BasicCancelOk(Method):
 class BasicPublish(Method):
     id: ClassVar[int] = constants.BASIC_PUBLISH
     name: ClassVar[str] = "basic.publish"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "exchange", "routing_key", "mandatory", "immediate")
+    fields: ClassVar[Names] = ("ticket", "exchange", "routing_key", "mandatory", "immediate")
 
     def __init__(
         self,
@@ -196,7 +193,7 @@ class BasicPublish(Method):
 class BasicReturn(Method):
     id: ClassVar[int] = constants.BASIC_RETURN
     name: ClassVar[str] = "basic.return"
-    fields: ClassVar[tuple[str, ...]] = ("reply_code", "reply_text", "exchange", "routing_key")
+    fields: ClassVar[Names] = ("reply_code", "reply_text", "exchange", "routing_key")
 
     def __init__(self, reply_code: int = 0, reply_text: str = "", exchange: str = "", routing_key: str = "") -> None:
         self.reply_code = reply_code
@@ -218,7 +215,7 @@ class BasicReturn(Method):
 class BasicDeliver(Method):
     id: ClassVar[int] = constants.BASIC_DELIVER
     name: ClassVar[str] = "basic.deliver"
-    fields: ClassVar[tuple[str, ...]] = ("consumer_tag", "delivery_tag", "redelivered", "exchange", "routing_key")
+    fields: ClassVar[Names] = ("consumer_tag", "delivery_tag", "redelivered", "exchange", "routing_key")
 
     def __init__(
         self,
@@ -255,7 +252,7 @@ class BasicDeliver(Method):
 class BasicGet(Method):
     id: ClassVar[int] = constants.BASIC_GET
     name: ClassVar[str] = "basic.get"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "no_ack")
+    fields: ClassVar[Names] = ("ticket", "queue", "no_ack")
 
     def __init__(self, ticket: int = 0, queue: str = "", no_ack: bool = False) -> None:
         self.ticket = ticket
@@ -279,7 +276,7 @@ class BasicGet(Method):
 class BasicGetOk(Method):
     id: ClassVar[int] = constants.BASIC_GET_OK
     name: ClassVar[str] = "basic.get-ok"
-    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "redelivered", "exchange", "routing_key", "message_count")
+    fields: ClassVar[Names] = ("delivery_tag", "redelivered", "exchange", "routing_key", "message_count")
 
     def __init__(
         self,
@@ -316,7 +313,7 @@ class BasicGetOk(Method):
 class BasicGetEmpty(Method):
     id: ClassVar[int] = constants.BASIC_GET_EMPTY
     name: ClassVar[str] = "basic.get-empty"
-    fields: ClassVar[tuple[str, ...]] = ("cluster_id",)
+    fields: ClassVar[Names] = ("cluster_id",)
 
     def __init__(self, cluster_id: str = "") -> None:
         self.cluster_id = cluster_id
@@ -332,7 +329,7 @@ class BasicGetEmpty(Method):
 class BasicAck(Method):
     id: ClassVar[int] = constants.BASIC_ACK
     name: ClassVar[str] = "basic.ack"
-    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "multiple")
+    fields: ClassVar[Names] = ("delivery_tag", "multiple")
 
     def __init__(self, delivery_tag: int = 0, multiple: bool = False) -> None:
         self.delivery_tag = delivery_tag
@@ -353,7 +350,7 @@ class BasicAck(Method):
 class BasicReject(Method):
     id: ClassVar[int] = constants.BASIC_REJECT
     name: ClassVar[str] = "basic.reject"
-    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "requeue")
+    fields: ClassVar[Names] = ("delivery_tag", "requeue")
 
     def __init__(self, delivery_tag: int = 0, requeue: bool = True) -> None:
         self.delivery_tag = delivery_tag
@@ -374,7 +371,7 @@ class BasicReject(Method):
 class BasicRecoverAsync(Method):
     id: ClassVar[int] = constants.BASIC_RECOVER_ASYNC
     name: ClassVar[str] = "basic.recover-async"
-    fields: ClassVar[tuple[str, ...]] = ("requeue",)
+    fields: ClassVar[Names] = ("requeue",)
 
     def __init__(self, requeue: bool = False) -> None:
         self.requeue = requeue
@@ -390,7 +387,7 @@ class BasicRecoverAsync(Method):
 class BasicRecover(Method):
     id: ClassVar[int] = constants.BASIC_RECOVER
     name: ClassVar[str] = "basic.recover"
-    fields: ClassVar[tuple[str, ...]] = ("requeue",)
+    fields: ClassVar[Names] = ("requeue",)
 
     def __init__(self, requeue: bool = False) -> None:
         self.requeue = requeue
@@ -411,14 +408,11 @@ class BasicRecoverOk(Method):
     def decode(reader: ArgumentReader) -> BasicRecoverOk:
         return BasicRecoverOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class BasicNack(Method):
     id: ClassVar[int] = constants.BASIC_NACK
     name: ClassVar[str] = "basic.nack"
-    fields: ClassVar[tuple[str, ...]] = ("delivery_tag", "multiple", "requeue")
+    fields: ClassVar[Names] = ("delivery_tag", "multiple", "requeue")
 
     def __init__(self, delivery_tag: int = 0, multiple: bool = False, requeue: bool = True) -> None:
         self.delivery_tag = delivery_tag

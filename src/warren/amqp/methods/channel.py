@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from warren.amqp import constants
-from warren.amqp.methods.base import Method
+from warren.amqp.methods.base import Method, Names
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
@@ -13,7 +13,7 @@ from warren.amqp.writer import ArgumentWriter
 class ChannelOpen(Method):
     id: ClassVar[int] = constants.CHANNEL_OPEN
     name: ClassVar[str] = "channel.open"
-    fields: ClassVar[tuple[str, ...]] = ("out_of_band",)
+    fields: ClassVar[Names] = ("out_of_band",)
 
     def __init__(self, out_of_band: str = "") -> None:
         self.out_of_band = out_of_band
@@ -29,7 +29,7 @@ class ChannelOpen(Method):
 class ChannelOpenOk(Method):
     id: ClassVar[int] = constants.CHANNEL_OPEN_OK
     name: ClassVar[str] = "channel.open-ok"
-    fields: ClassVar[tuple[str, ...]] = ("channel_id",)
+    fields: ClassVar[Names] = ("channel_id",)
 
     def __init__(self, channel_id: bytes = b"") -> None:
         self.channel_id = channel_id
@@ -45,7 +45,7 @@ class ChannelOpenOk(Method):
 class ChannelFlow(Method):
     id: ClassVar[int] = constants.CHANNEL_FLOW
     name: ClassVar[str] = "channel.flow"
-    fields: ClassVar[tuple[str, ...]] = ("active",)
+    fields: ClassVar[Names] = ("active",)
 
     def __init__(self, active: bool = True) -> None:
         self.active = active
@@ -61,7 +61,7 @@ class ChannelFlow(Method):
 class ChannelFlowOk(Method):
     id: ClassVar[int] = constants.CHANNEL_FLOW_OK
     name: ClassVar[str] = "channel.flow-ok"
-    fields: ClassVar[tuple[str, ...]] = ("active",)
+    fields: ClassVar[Names] = ("active",)
 
     def __init__(self, active: bool = True) -> None:
         self.active = active
@@ -77,7 +77,7 @@ class ChannelFlowOk(Method):
 class ChannelClose(Method):
     id: ClassVar[int] = constants.CHANNEL_CLOSE
     name: ClassVar[str] = "channel.close"
-    fields: ClassVar[tuple[str, ...]] = ("reply_code", "reply_text", "class_id", "method_id")
+    fields: ClassVar[Names] = ("reply_code", "reply_text", "class_id", "method_id")
 
     def __init__(self, reply_code: int = 0, reply_text: str = "", class_id: int = 0, method_id: int = 0) -> None:
         self.reply_code = reply_code
@@ -104,14 +104,11 @@ class ChannelCloseOk(Method):
     def decode(reader: ArgumentReader) -> ChannelCloseOk:
         return ChannelCloseOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class AccessRequest(Method):
     id: ClassVar[int] = constants.ACCESS_REQUEST
     name: ClassVar[str] = "access.request"
-    fields: ClassVar[tuple[str, ...]] = ("realm", "exclusive", "passive", "active", "write", "read")
+    fields: ClassVar[Names] = ("realm", "exclusive", "passive", "active", "write", "read")
 
     def __init__(
         self,
@@ -143,7 +140,7 @@ class AccessRequest(Method):
 class AccessRequestOk(Method):
     id: ClassVar[int] = constants.ACCESS_REQUEST_OK
     name: ClassVar[str] = "access.request-ok"
-    fields: ClassVar[tuple[str, ...]] = ("ticket",)
+    fields: ClassVar[Names] = ("ticket",)
 
     def __init__(self, ticket: int = 1) -> None:
         self.ticket = ticket

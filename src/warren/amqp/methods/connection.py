@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from warren.amqp import constants
 from warren.amqp.fields import Table
-from warren.amqp.methods.base import Method
+from warren.amqp.methods.base import Method, Names
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
@@ -14,7 +14,7 @@ from warren.amqp.writer import ArgumentWriter
 class ConnectionStart(Method):
     id: ClassVar[int] = constants.CONNECTION_START
     name: ClassVar[str] = "connection.start"
-    fields: ClassVar[tuple[str, ...]] = ("version_major", "version_minor", "server_properties", "mechanisms", "locales")
+    fields: ClassVar[Names] = ("version_major", "version_minor", "server_properties", "mechanisms", "locales")
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ConnectionStart(Method):
 class ConnectionStartOk(Method):
     id: ClassVar[int] = constants.CONNECTION_START_OK
     name: ClassVar[str] = "connection.start-ok"
-    fields: ClassVar[tuple[str, ...]] = ("client_properties", "mechanism", "response", "locale")
+    fields: ClassVar[Names] = ("client_properties", "mechanism", "response", "locale")
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ConnectionStartOk(Method):
 class ConnectionSecure(Method):
     id: ClassVar[int] = constants.CONNECTION_SECURE
     name: ClassVar[str] = "connection.secure"
-    fields: ClassVar[tuple[str, ...]] = ("challenge",)
+    fields: ClassVar[Names] = ("challenge",)
 
     def __init__(self, challenge: bytes = b"") -> None:
         self.challenge = challenge
@@ -89,7 +89,7 @@ class ConnectionSecure(Method):
 class ConnectionSecureOk(Method):
     id: ClassVar[int] = constants.CONNECTION_SECURE_OK
     name: ClassVar[str] = "connection.secure-ok"
-    fields: ClassVar[tuple[str, ...]] = ("response",)
+    fields: ClassVar[Names] = ("response",)
 
     def __init__(self, response: bytes = b"") -> None:
         self.response = response
@@ -105,7 +105,7 @@ class ConnectionSecureOk(Method):
 class ConnectionTune(Method):
     id: ClassVar[int] = constants.CONNECTION_TUNE
     name: ClassVar[str] = "connection.tune"
-    fields: ClassVar[tuple[str, ...]] = ("channel_max", "frame_max", "heartbeat")
+    fields: ClassVar[Names] = ("channel_max", "frame_max", "heartbeat")
 
     def __init__(self, channel_max: int = 0, frame_max: int = 0, heartbeat: int = 0) -> None:
         self.channel_max = channel_max
@@ -125,7 +125,7 @@ class ConnectionTune(Method):
 class ConnectionTuneOk(Method):
     id: ClassVar[int] = constants.CONNECTION_TUNE_OK
     name: ClassVar[str] = "connection.tune-ok"
-    fields: ClassVar[tuple[str, ...]] = ("channel_max", "frame_max", "heartbeat")
+    fields: ClassVar[Names] = ("channel_max", "frame_max", "heartbeat")
 
     def __init__(self, channel_max: int = 0, frame_max: int = 0, heartbeat: int = 0) -> None:
         self.channel_max = channel_max
@@ -145,7 +145,7 @@ class ConnectionTuneOk(Method):
 class ConnectionOpen(Method):
     id: ClassVar[int] = constants.CONNECTION_OPEN
     name: ClassVar[str] = "connection.open"
-    fields: ClassVar[tuple[str, ...]] = ("virtual_host", "capabilities", "insist")
+    fields: ClassVar[Names] = ("virtual_host", "capabilities", "insist")
 
     def __init__(self, virtual_host: str = "/", capabilities: str = "", insist: bool = False) -> None:
         self.virtual_host = virtual_host
@@ -169,7 +169,7 @@ class ConnectionOpen(Method):
 class ConnectionOpenOk(Method):
     id: ClassVar[int] = constants.CONNECTION_OPEN_OK
     name: ClassVar[str] = "connection.open-ok"
-    fields: ClassVar[tuple[str, ...]] = ("known_hosts",)
+    fields: ClassVar[Names] = ("known_hosts",)
 
     def __init__(self, known_hosts: str = "") -> None:
         self.known_hosts = known_hosts
@@ -185,7 +185,7 @@ class ConnectionOpenOk(Method):
 class ConnectionClose(Method):
     id: ClassVar[int] = constants.CONNECTION_CLOSE
     name: ClassVar[str] = "connection.close"
-    fields: ClassVar[tuple[str, ...]] = ("reply_code", "reply_text", "class_id", "method_id")
+    fields: ClassVar[Names] = ("reply_code", "reply_text", "class_id", "method_id")
 
     def __init__(self, reply_code: int = 0, reply_text: str = "", class_id: int = 0, method_id: int = 0) -> None:
         self.reply_code = reply_code
@@ -212,14 +212,11 @@ class ConnectionCloseOk(Method):
     def decode(reader: ArgumentReader) -> ConnectionCloseOk:
         return ConnectionCloseOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class ConnectionBlocked(Method):
     id: ClassVar[int] = constants.CONNECTION_BLOCKED
     name: ClassVar[str] = "connection.blocked"
-    fields: ClassVar[tuple[str, ...]] = ("reason",)
+    fields: ClassVar[Names] = ("reason",)
 
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
@@ -240,14 +237,11 @@ class ConnectionUnblocked(Method):
     def decode(reader: ArgumentReader) -> ConnectionUnblocked:
         return ConnectionUnblocked()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class ConnectionUpdateSecret(Method):
     id: ClassVar[int] = constants.CONNECTION_UPDATE_SECRET
     name: ClassVar[str] = "connection.update-secret"
-    fields: ClassVar[tuple[str, ...]] = ("new_secret", "reason")
+    fields: ClassVar[Names] = ("new_secret", "reason")
 
     def __init__(self, new_secret: bytes = b"", reason: str = "") -> None:
         self.new_secret = new_secret
@@ -269,6 +263,3 @@ class ConnectionUpdateSecretOk(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> ConnectionUpdateSecretOk:
         return ConnectionUpdateSecretOk()
-
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""

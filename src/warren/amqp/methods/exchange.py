@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from warren.amqp import constants
 from warren.amqp.fields import Table
-from warren.amqp.methods.base import Method
+from warren.amqp.methods.base import Method, Names
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
@@ -14,7 +14,7 @@ from warren.amqp.writer import ArgumentWriter
 class ExchangeDeclare(Method):
     id: ClassVar[int] = constants.EXCHANGE_DECLARE
     name: ClassVar[str] = "exchange.declare"
-    fields: ClassVar[tuple[str, ...]] = (
+    fields: ClassVar[Names] = (
         "ticket",
         "exchange",
         "type",
@@ -82,14 +82,11 @@ class ExchangeDeclareOk(Method):
     def decode(reader: ArgumentReader) -> ExchangeDeclareOk:
         return ExchangeDeclareOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class ExchangeDelete(Method):
     id: ClassVar[int] = constants.EXCHANGE_DELETE
     name: ClassVar[str] = "exchange.delete"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "exchange", "if_unused", "no_wait")
+    fields: ClassVar[Names] = ("ticket", "exchange", "if_unused", "no_wait")
 
     def __init__(self, ticket: int = 0, exchange: str = "", if_unused: bool = False, no_wait: bool = False) -> None:
         self.ticket = ticket
@@ -118,14 +115,11 @@ class ExchangeDeleteOk(Method):
     def decode(reader: ArgumentReader) -> ExchangeDeleteOk:
         return ExchangeDeleteOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class ExchangeBind(Method):
     id: ClassVar[int] = constants.EXCHANGE_BIND
     name: ClassVar[str] = "exchange.bind"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "destination", "source", "routing_key", "no_wait", "arguments")
+    fields: ClassVar[Names] = ("ticket", "destination", "source", "routing_key", "no_wait", "arguments")
 
     def __init__(
         self,
@@ -171,14 +165,11 @@ class ExchangeBindOk(Method):
     def decode(reader: ArgumentReader) -> ExchangeBindOk:
         return ExchangeBindOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class ExchangeUnbind(Method):
     id: ClassVar[int] = constants.EXCHANGE_UNBIND
     name: ClassVar[str] = "exchange.unbind"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "destination", "source", "routing_key", "no_wait", "arguments")
+    fields: ClassVar[Names] = ("ticket", "destination", "source", "routing_key", "no_wait", "arguments")
 
     def __init__(
         self,
@@ -223,6 +214,3 @@ class ExchangeUnbindOk(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> ExchangeUnbindOk:
         return ExchangeUnbindOk()
-
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from warren.amqp import constants
 from warren.amqp.fields import Table
-from warren.amqp.methods.base import Method
+from warren.amqp.methods.base import Method, Names
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
@@ -14,7 +14,7 @@ from warren.amqp.writer import ArgumentWriter
 class QueueDeclare(Method):
     id: ClassVar[int] = constants.QUEUE_DECLARE
     name: ClassVar[str] = "queue.declare"
-    fields: ClassVar[tuple[str, ...]] = (
+    fields: ClassVar[Names] = (
         "ticket",
         "queue",
         "passive",
@@ -71,7 +71,7 @@ class QueueDeclare(Method):
 class QueueDeclareOk(Method):
     id: ClassVar[int] = constants.QUEUE_DECLARE_OK
     name: ClassVar[str] = "queue.declare-ok"
-    fields: ClassVar[tuple[str, ...]] = ("queue", "message_count", "consumer_count")
+    fields: ClassVar[Names] = ("queue", "message_count", "consumer_count")
 
     def __init__(self, queue: str = "", message_count: int = 0, consumer_count: int = 0) -> None:
         self.queue = queue
@@ -91,7 +91,7 @@ class QueueDeclareOk(Method):
 class QueueBind(Method):
     id: ClassVar[int] = constants.QUEUE_BIND
     name: ClassVar[str] = "queue.bind"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "exchange", "routing_key", "no_wait", "arguments")
+    fields: ClassVar[Names] = ("ticket", "queue", "exchange", "routing_key", "no_wait", "arguments")
 
     def __init__(
         self,
@@ -137,14 +137,11 @@ class QueueBindOk(Method):
     def decode(reader: ArgumentReader) -> QueueBindOk:
         return QueueBindOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class QueuePurge(Method):
     id: ClassVar[int] = constants.QUEUE_PURGE
     name: ClassVar[str] = "queue.purge"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "no_wait")
+    fields: ClassVar[Names] = ("ticket", "queue", "no_wait")
 
     def __init__(self, ticket: int = 0, queue: str = "", no_wait: bool = False) -> None:
         self.ticket = ticket
@@ -168,7 +165,7 @@ class QueuePurge(Method):
 class QueuePurgeOk(Method):
     id: ClassVar[int] = constants.QUEUE_PURGE_OK
     name: ClassVar[str] = "queue.purge-ok"
-    fields: ClassVar[tuple[str, ...]] = ("message_count",)
+    fields: ClassVar[Names] = ("message_count",)
 
     def __init__(self, message_count: int = 0) -> None:
         self.message_count = message_count
@@ -184,7 +181,7 @@ class QueuePurgeOk(Method):
 class QueueDelete(Method):
     id: ClassVar[int] = constants.QUEUE_DELETE
     name: ClassVar[str] = "queue.delete"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "if_unused", "if_empty", "no_wait")
+    fields: ClassVar[Names] = ("ticket", "queue", "if_unused", "if_empty", "no_wait")
 
     def __init__(
         self, ticket: int = 0, queue: str = "", if_unused: bool = False, if_empty: bool = False, no_wait: bool = False
@@ -211,7 +208,7 @@ class QueueDelete(Method):
 class QueueDeleteOk(Method):
     id: ClassVar[int] = constants.QUEUE_DELETE_OK
     name: ClassVar[str] = "queue.delete-ok"
-    fields: ClassVar[tuple[str, ...]] = ("message_count",)
+    fields: ClassVar[Names] = ("message_count",)
 
     def __init__(self, message_count: int = 0) -> None:
         self.message_count = message_count
@@ -227,7 +224,7 @@ class QueueDeleteOk(Method):
 class QueueUnbind(Method):
     id: ClassVar[int] = constants.QUEUE_UNBIND
     name: ClassVar[str] = "queue.unbind"
-    fields: ClassVar[tuple[str, ...]] = ("ticket", "queue", "exchange", "routing_key", "arguments")
+    fields: ClassVar[Names] = ("ticket", "queue", "exchange", "routing_key", "arguments")
 
     def __init__(
         self,
@@ -262,6 +259,3 @@ class QueueUnbindOk(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> QueueUnbindOk:
         return QueueUnbindOk()
-
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""

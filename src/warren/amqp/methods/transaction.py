@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from warren.amqp import constants
-from warren.amqp.methods.base import Method
+from warren.amqp.methods.base import Method, Names
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
 
@@ -13,7 +13,7 @@ from warren.amqp.writer import ArgumentWriter
 class ConfirmSelect(Method):
     id: ClassVar[int] = constants.CONFIRM_SELECT
     name: ClassVar[str] = "confirm.select"
-    fields: ClassVar[tuple[str, ...]] = ("no_wait",)
+    fields: ClassVar[Names] = ("no_wait",)
 
     def __init__(self, no_wait: bool = False) -> None:
         self.no_wait = no_wait
@@ -34,9 +34,6 @@ class ConfirmSelectOk(Method):
     def decode(reader: ArgumentReader) -> ConfirmSelectOk:
         return ConfirmSelectOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class TxSelect(Method):
     id: ClassVar[int] = constants.TX_SELECT
@@ -45,9 +42,6 @@ class TxSelect(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> TxSelect:
         return TxSelect()
-
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
 
 
 class TxSelectOk(Method):
@@ -58,9 +52,6 @@ class TxSelectOk(Method):
     def decode(reader: ArgumentReader) -> TxSelectOk:
         return TxSelectOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class TxCommit(Method):
     id: ClassVar[int] = constants.TX_COMMIT
@@ -69,9 +60,6 @@ class TxCommit(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> TxCommit:
         return TxCommit()
-
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
 
 
 class TxCommitOk(Method):
@@ -82,9 +70,6 @@ class TxCommitOk(Method):
     def decode(reader: ArgumentReader) -> TxCommitOk:
         return TxCommitOk()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class TxRollback(Method):
     id: ClassVar[int] = constants.TX_ROLLBACK
@@ -94,9 +79,6 @@ class TxRollback(Method):
     def decode(reader: ArgumentReader) -> TxRollback:
         return TxRollback()
 
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
-
 
 class TxRollbackOk(Method):
     id: ClassVar[int] = constants.TX_ROLLBACK_OK
@@ -105,6 +87,3 @@ class TxRollbackOk(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> TxRollbackOk:
         return TxRollbackOk()
-
-    def encode(self, writer: ArgumentWriter) -> None:
-        """Has no arguments."""
