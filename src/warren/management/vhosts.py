@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.responses import Response
 
+from warren.broker import administer
 from warren.broker.vhost import VHost
-from warren.management import permissions
 from warren.management.calls import Call, Needs, done, route
 from warren.management.listing import Item
 from warren.management.overview import queue_totals, totals
@@ -48,15 +48,15 @@ async def put(call: Call) -> Response:
     description, default_type = body.get("description", ""), body.get("default_queue_type")
     if not isinstance(description, str) or not isinstance(default_type, str | None):
         raise bad_request("description and default_queue_type must be text")
-    vhost = call.node.add_vhost(name, description, tags_of(body.get("tags", [])), default_type)
+    administer.update_vhost(call.node, name, description, tags_of(body.get("tags", [])), default_type)
     if is_new:
         # As RabbitMQ does: whoever makes a virtual host may use it.
-        permissions.grant(call.node, call.user.name, vhost.name, ".*", ".*", ".*")
+        administer.set_permission(call.node, call.user.name, name, ".*", ".*", ".*")
     return done(is_new)
 
 
 async def delete(call: Call) -> Response:
-    if not call.node.delete_vhost(call.path("vhost")):
+    if not administer.delete_vhost(call.node, call.path("vhost")):
         raise not_found()
     return done()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+from pathlib import Path
 
 from warren import __version__
 from warren.broker.exchanges.base import ExchangeDecorator
@@ -16,12 +17,12 @@ from warren.broker.node import Node
 from warren.broker.settings import Settings
 from warren.broker.world import NoRecorder, Recorder
 from warren.config import Config
-from warren.server import passwords
-from warren.server.alarms import AlarmWatch, memory_total
+from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.clock import Clock
 from warren.server.folder import DataFolder
 from warren.server.host import LoopHost
 from warren.server.listeners import Listener, listen
+from warren.server.passwords import Passwords
 from warren.server.plugins import made_from
 from warren.server.transport import AmqpTransport, Roster
 
@@ -34,17 +35,19 @@ DRAIN_SECONDS = 3.0
 class Server:
     """Made and used on a running loop."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, passwords: Passwords | None = None) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
         self.clock = Clock()
-        self.host = LoopHost(self.loop, self.clock, self._fatal)
+        self.passwords = Passwords() if passwords is None else passwords
+        self.host = LoopHost(self.loop, self.clock, self.passwords, self._fatal)
         # Resolves with the error when going on would break a promise.
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         self.roster = Roster()
         self.listeners: list[Listener] = []
         self._folder = DataFolder(config.data_dir) if config.data_dir else None
         self._alarms: AlarmWatch | None = None
+        self.memory_limit = int(config.memory_high_watermark * memory_total())
 
     async def start(self) -> None:
         """Raises WarrenError, and leaves nothing open, when the configuration cannot be met."""
@@ -60,14 +63,14 @@ class Server:
             raise
         self._alarms.start()
 
-    async def stop(self) -> None:
+    async def stop(self, patience: float = DRAIN_SECONDS) -> None:
         """Accept no more, tell every client, wait a little for their answers, make what is left durable."""
         for listener in self.listeners:
             listener.close()
         self.host.tick()
         self.node.begin_shutdown("shutdown")
         self.host.wake()
-        await self.roster.wait_empty(DRAIN_SECONDS)
+        await self.roster.wait_empty(patience)
         self.node.flush()
         self._close()
 
@@ -80,7 +83,7 @@ class Server:
             node.install_interceptor(made_from(name, Interceptor))
         node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
         node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
-        node.bootstrap(*passwords.hash_password(self.config.default_password))
+        node.bootstrap(*self.passwords.hash(self.config.default_password))
         node.start_recording()
         return node
 
@@ -88,9 +91,11 @@ class Server:
         return NoRecorder()
 
     def _watch(self) -> AlarmWatch:
-        memory_limit = int(self.config.memory_high_watermark * memory_total())
         folder = None if self._folder is None else self._folder.path
-        return AlarmWatch(self.loop, self._set_alarm, memory_limit, self.config.disk_free_limit, folder)
+        return AlarmWatch(self.loop, self._set_alarm, self.memory_limit, self.config.disk_free_limit, folder)
+
+    def disk_free(self) -> int:
+        return disk_free(Path.cwd() if self._folder is None else self._folder.path)
 
     def _set_alarm(self, name: str, is_on: bool) -> None:
         self.host.tick()
