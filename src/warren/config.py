@@ -130,7 +130,8 @@ def help_of(name: str) -> str:
     """For the command line: what it means, and its default."""
     shown = getattr(Config(), name)
     default = ", ".join(shown) if isinstance(shown, list) else str(shown)
-    return OPTIONS[name].metadata["help"].replace("`", "") + (f"  [default: {default}]" if default else "")
+    text = str(OPTIONS[name].metadata["help"]).replace("`", "")
+    return f"{text}  [default: {default}]" if default else text
 
 
 def document() -> str:

@@ -57,9 +57,7 @@ def test_stopping_tells_the_clients() -> None:
         with pytest.raises(ConnectionClosedByBroker) as caught:
             connection.process_data_events(10)
     assert caught.value.reply_code == 320
-    assert caught.value.reply_text == (
-        "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
-    )
+    assert caught.value.reply_text == ("CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'")
 
 
 def test_after_stopping_the_port_is_free() -> None:

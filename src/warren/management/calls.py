@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from warren.broker.access import User, is_loopback
+from warren.broker.definitions import Hasher
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
 from warren.management.listing import Item, columns, listing

@@ -6,26 +6,26 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.broker.definitions import export_definitions, import_definitions
+from warren.broker import definitions
 from warren.management.calls import Call, Needs, done, route
 
 
 async def show(call: Call) -> Response:
-    return JSONResponse(export_definitions(call.node))
+    return JSONResponse(definitions.export(call.node))
 
 
 async def show_vhost(call: Call) -> Response:
-    return JSONResponse(export_definitions(call.node, call.vhost().name))
+    return JSONResponse(definitions.export(call.node, call.vhost().name))
 
 
 async def add(call: Call) -> Response:
-    import_definitions(call.node, await call.body(), call.context.hasher)
+    definitions.import_(call.node, await call.body(), hasher=call.context.hasher)
     return done()
 
 
 async def add_to_vhost(call: Call) -> Response:
     vhost = call.vhost().name
-    import_definitions(call.node, await call.body(), call.context.hasher, vhost)
+    definitions.import_(call.node, await call.body(), vhost, call.context.hasher)
     return done()
 
 

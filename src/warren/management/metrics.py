@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mypy_extensions import i64
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -58,7 +59,9 @@ class NodeCollector(Collector):
         yield gauge("process_resident_memory_bytes", "Memory used", context.memory_used())
         yield gauge("resident_memory_limit_bytes", "Memory above which publishers block", context.memory_limit)
         yield gauge("disk_space_available_bytes", "Disk space left", context.disk_free())
-        yield gauge("disk_space_available_limit_bytes", "Disk space below which publishers block", context.disk_free_limit)
+        yield gauge(
+            "disk_space_available_limit_bytes", "Disk space below which publishers block", context.disk_free_limit
+        )
         yield gauge("process_max_fds", "Open files limit", context.file_limit)
 
     def _churn(self) -> Iterator[Metric]:
@@ -107,7 +110,7 @@ class NodeCollector(Collector):
         yield by_protocol("messages_unroutable_returned", "Unroutable messages returned", counted.returned)
         yield by_protocol("messages_unroutable_dropped", "Unroutable messages dropped", counted.dropped)
         consumers = GaugeMetricFamily("rabbitmq_global_consumers", "Consumers", labels=["protocol"])
-        consumers.add_metric([_PROTOCOL], sum(queue.consumers.count for queue in queues))
+        consumers.add_metric([_PROTOCOL], sum(int(queue.consumers.count) for queue in queues))
         yield consumers
         names = {
             "messages_delivered_consume_manual_ack": [int(queue.counters.delivered) for queue in queues],
@@ -122,17 +125,17 @@ class NodeCollector(Collector):
             yield by_queue_type(name, queues, values)
 
 
-def gauge(name: str, help: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"rabbitmq_{name}", help, value=value)
+def gauge(name: str, help: str, value: i64) -> Metric:
+    return GaugeMetricFamily(f"rabbitmq_{name}", help, value=int(value))
 
 
-def counter(name: str, help: str, value: float) -> Metric:
-    return CounterMetricFamily(f"rabbitmq_{name}", help, value=value)
+def counter(name: str, help: str, value: i64) -> Metric:
+    return CounterMetricFamily(f"rabbitmq_{name}", help, value=int(value))
 
 
-def by_protocol(name: str, help: str, value: float) -> Metric:
+def by_protocol(name: str, help: str, value: i64) -> Metric:
     family = CounterMetricFamily(f"rabbitmq_global_{name}", help, labels=["protocol"])
-    family.add_metric([_PROTOCOL], value)
+    family.add_metric([_PROTOCOL], int(value))
     return family
 
 

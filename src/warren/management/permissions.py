@@ -111,6 +111,12 @@ ROUTES: Final = [
     route("/api/permissions/{vhost}/{user}", Needs.ADMINISTRATOR, GET=show, PUT=put, DELETE=delete),
     route("/api/vhosts/{vhost}/permissions", Needs.ADMINISTRATOR, GET=list_of_vhost),
     route("/api/topic-permissions", Needs.ADMINISTRATOR, GET=list_topics),
-    route("/api/topic-permissions/{vhost}/{user}", Needs.ADMINISTRATOR, GET=show_topics, PUT=put_topic, DELETE=delete_topics),
+    route(
+        "/api/topic-permissions/{vhost}/{user}",
+        Needs.ADMINISTRATOR,
+        GET=show_topics,
+        PUT=put_topic,
+        DELETE=delete_topics,
+    ),
     route("/api/vhosts/{vhost}/topic-permissions", Needs.ADMINISTRATOR, GET=list_topics_of_vhost),
 ]

@@ -14,7 +14,6 @@ from warren.management.listing import Item
 from warren.management.refusals import not_found
 from warren.management.times import iso
 
-
 STATS: Final = (
     "publish", "deliver", "deliver_no_ack", "deliver_get", "get", "get_no_ack", "get_empty", "redeliver", "ack",
 )  # fmt: skip

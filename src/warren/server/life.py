@@ -11,20 +11,22 @@ import resource
 from pathlib import Path
 
 from warren import __version__
+from warren.broker import definitions
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.node import Node
 from warren.broker.settings import Settings
-from warren.broker.world import NoRecorder, Recorder
 from warren.config import Config
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.clock import Clock
+from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder
 from warren.server.host import LoopHost
 from warren.server.listeners import Listener, listen
 from warren.server.passwords import Passwords
 from warren.server.plugins import made_from
 from warren.server.transport import AmqpTransport, Roster
+from warren.store.definitions import FILE_NAME, DefinitionsStore
 
 log = logging.getLogger("warren")
 
@@ -46,6 +48,7 @@ class Server:
         self.roster = Roster()
         self.listeners: list[Listener] = []
         self._folder = DataFolder(config.data_dir) if config.data_dir else None
+        self._recorder: DefinitionsStore | None = None
         self._alarms: AlarmWatch | None = None
         self.memory_limit = int(config.memory_high_watermark * memory_total())
 
@@ -54,6 +57,7 @@ class Server:
         try:
             if self._folder is not None:
                 self._folder.open()
+                self._recorder = DefinitionsStore(self._folder.path / FILE_NAME)
             self.node = self._make_node()
             self.host.attach(self.node)
             self._alarms = self._watch()
@@ -78,17 +82,19 @@ class Server:
         return AmqpTransport(self.node, self.clock, self.loop, self.roster)
 
     def _make_node(self) -> Node:
-        node = Node(self.host, settings_of(self.config), self._open_recorder(), None, self.clock.now(), __version__)
+        node = Node(self.host, settings_of(self.config), self._recorder, None, self.clock.now(), __version__)
         for name in self.config.interceptors:
             node.install_interceptor(made_from(name, Interceptor))
         node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
         node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
-        node.bootstrap(*self.passwords.hash(self.config.default_password))
+        rows = [] if self._recorder is None else self._recorder.load()
+        definitions.restore(node, rows)
         node.start_recording()
+        if not rows:
+            make_defaults(node, self.passwords)
+        if self.config.definitions:
+            definitions.import_(node, read_definitions(self.config.definitions), hasher=self.passwords)
         return node
-
-    def _open_recorder(self) -> Recorder:
-        return NoRecorder()
 
     def _watch(self) -> AlarmWatch:
         folder = None if self._folder is None else self._folder.path
@@ -111,6 +117,8 @@ class Server:
         if self._alarms is not None:
             self._alarms.stop()
         self.host.detach()
+        if self._recorder is not None:
+            self._recorder.close()
         if self._folder is not None:
             self._folder.close()
 
