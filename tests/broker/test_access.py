@@ -241,6 +241,8 @@ def test_what_is_remembered_is_bounded(access: Access) -> None:
 def test_users_are_checked_when_they_are_put(access: Access) -> None:
     with pytest.raises(UserError, match="user name is empty"):
         access.put_user(User(""))
+    with pytest.raises(UserError, match="user name is longer than 255 bytes"):
+        access.put_user(User("u" * 256))
     with pytest.raises(UserError, match="more than 32 tags"):
         access.put_user(User("tagged", tags=[f"t{number}" for number in range(TAGS_MAX + 1)]))
 

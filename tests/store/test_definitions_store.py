@@ -128,6 +128,15 @@ def test_every_commit_reaches_the_disk(store: DefinitionsStore) -> None:
     assert store._database.execute("PRAGMA synchronous").fetchone() == (full,)
 
 
+def test_only_the_owner_may_read_the_hashes(store: DefinitionsStore, path: Path) -> None:
+    store.put("user", ("u",), {"password_hash": "secret"})
+    store.commit()
+    assert {file.name: oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()} == {
+        FILE_NAME: "0o600",
+        f"{FILE_NAME}-wal": "0o600",
+    }
+
+
 def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
     for round_ in range(3):
         file = path.with_name(f"{round_}.sqlite")
@@ -224,7 +233,20 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_is_an_error_of_the_disk(store: DefinitionsStore) -> None:
+    store.put("user", ("u",), {})
     store._database.execute("PRAGMA query_only = ON")
     with pytest.raises(OSError, match="cannot write"):
-        store.put("user", ("u",), {})
+        store.commit()
     store._database.execute("PRAGMA query_only = OFF")
+    store._database.execute("ROLLBACK")
+
+
+def test_what_came_and_went_in_one_turn_is_not_kept(store: DefinitionsStore) -> None:
+    store.put("user", ("old",), {})
+    store.commit()
+    store.put("queue", ("/", "brief"), {})
+    store.delete("queue", ("/", "brief"))
+    store.delete("user", ("old",))
+    store.put("user", ("old",), {"again": True})
+    store.commit()
+    assert store.load() == [("user", ("old",), {"again": True})]
