@@ -77,6 +77,8 @@ class Server:
             self.listeners = await listen(self.loop, self.config, self._make_transport)
         except BaseException:
             self._close()
+            # Ports that were opened close in the next turn of the loop.
+            await asyncio.sleep(0)
             raise
         self._alarms.start()
 
