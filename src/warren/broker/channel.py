@@ -416,9 +416,9 @@ class Channel:
         self.credit.release(queue)
 
     def cancel_by_broker(self, consumer: Consumer) -> None:
-        """The consumer's queue is gone: say so to clients that want to hear it."""
+        """The consumer's queue is gone, or no longer its to read: say so to clients that want to hear it."""
         self.consumers.pop(consumer.tag, None)
-        consumer.queue.consumers.remove(consumer)
+        consumer.queue.remove_consumer(consumer)
         if self.connection.can("consumer_cancel_notify"):
             self.connection.send(replies.cancel(self.number, consumer.tag))
 

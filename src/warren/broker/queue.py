@@ -288,7 +288,7 @@ class Queue(Destination):
             return
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
-        if self.single_active and consumer.active:
+        if self.single_active and consumer.active and not self.deleted:
             self._promote()
         self.last_used = self.node.now
         self.arm_idle()
