@@ -393,17 +393,20 @@ class Channel:
         self.is_closed = True
         self.content = None
         close_reply_queue(self)
+        self.stop_consuming()
         held: list[Entry] = [] if self.transaction is None else self.transaction.abandon()
         held += self.unacked.take_all()
+        settle.requeue(held)
+        self.connection.node.in_debt.pop(self.credit, None)
+
+    def stop_consuming(self) -> None:
+        """What is given back afterwards goes to others."""
         consumers = list(self.consumers.values())
         self.consumers.clear()
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
-        settle.requeue(held)
-        for consumer in consumers:
             if consumer.queue.is_unused_auto_delete():
                 self.vhost.delete_queue(consumer.queue)
-        self.connection.node.in_debt.pop(self.credit, None)
 
     def queue_failed(self, queue: Queue) -> None:
         """It takes its unacked messages and open confirms with it."""

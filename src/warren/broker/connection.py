@@ -551,7 +551,9 @@ class Connection:
         self.node.forget(self)
 
     def _release_all(self) -> None:
-        """Channels give back what they hold; exclusive queues go."""
+        """Channels give back what they hold, none to another of the same connection; exclusive queues go."""
+        for channel in self.channels.values():
+            channel.stop_consuming()
         for channel in list(self.channels.values()):
             channel.close()
         self.channels.clear()

@@ -112,7 +112,10 @@ def get(channel: Channel, method: BasicGet) -> None:
         tag = channel.unacked.add(entry)
         queue.hold(entry)
     origin = message.origin
+    content = channel.framed(message)
+    if entry.is_counted():
+        content = entry.counted_content(channel.number, channel.connection.frame_max)
     channel.connection.send(
         replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length)
-        + channel.framed(message)
+        + content
     )
