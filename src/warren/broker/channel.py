@@ -85,6 +85,8 @@ class Channel:
     # -- methods in ------------------------------------------------------------------------------------------------
 
     def receive_publish(self, arguments: bytes, content: bytes, body_size: i64) -> None:
+        if self.transaction is not None and self.transaction.committing:
+            self._refuse_during_commit()
         try:
             if self.connection.node.intercepts_publish:
                 arguments, content, body_size = intercept_publish(self, arguments, content)
@@ -335,7 +337,7 @@ class Channel:
         if self.confirms is not None:
             self.confirms.wait(seqno, queues)
         elif self.transaction is not None:
-            self.transaction.pending[seqno] = True
+            self.transaction.pending[seqno] = queues
         self.connection.node.await_sync(self, seqno)
 
     def sync_reached(self, seqno: i64) -> None:
@@ -408,14 +410,20 @@ class Channel:
             if consumer.queue.is_unused_auto_delete():
                 self.vhost.delete_queue(consumer.queue)
 
+    def drain_soon(self) -> None:
+        """A place in the channel's shared prefetch is free: whichever of its consumers can take next may."""
+        for consumer in self.consumers.values():
+            self.connection.drain_soon(consumer.queue)
+
     def queue_failed(self, queue: Queue) -> None:
-        """It takes its unacked messages and open confirms with it."""
-        for tag in self.unacked.tags():
-            entry = self.unacked.take(tag)
-            if entry is not None and entry.queue is not queue:
-                self.unacked.put_back(tag, entry)
+        """Its open confirms fail with it. What the client holds stays acknowledgeable, to no effect."""
+        for entry in self.unacked.entries():
+            if entry.queue is queue:
+                entry.lost = True
         if self.confirms is not None:
             self.confirms.queue_failed(queue)
+        if self.transaction is not None:
+            self.transaction.queue_failed(queue)
         self.credit.release(queue)
 
     def cancel_by_broker(self, consumer: Consumer) -> None:

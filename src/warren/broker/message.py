@@ -84,6 +84,12 @@ class Entry:
         self.returns: i64 = 0
         # Who holds it unacked; None while it waits, and after basic.get.
         self.consumer: Consumer | None = None
+        # Its queue failed while a client held it, and began anew without it.
+        self.lost = False
+
+    def is_gone(self) -> bool:
+        """Whatever its holder says about it, nobody is left to hear it."""
+        return self.lost or self.queue.deleted
 
     def is_counted(self) -> bool:
         """Whether whoever gets it now is told how often it came back."""

@@ -25,11 +25,12 @@ def ack_one(channel: Channel, tag: i64) -> None:
         raise PreconditionFailed(f"unknown delivery tag {tag}")
     channel.counters.acked += 1
     queue = entry.queue
-    if queue.deleted:
-        return
-    queue.ack(entry)
-    if queue.backing.length > 0:
-        channel.connection.drain_soon(queue)
+    if not entry.is_gone():
+        queue.ack(entry)
+        if queue.backing.length > 0:
+            channel.connection.drain_soon(queue)
+    if channel.prefetch != 0:
+        channel.drain_soon()
 
 
 def settle(channel: Channel, tag: i64, multiple: bool, outcome: int) -> None:
@@ -51,6 +52,8 @@ def settle(channel: Channel, tag: i64, multiple: bool, outcome: int) -> None:
     if outcome == ACK:
         channel.counters.acked += len(entries)
     settle_entries(channel, entries, outcome)
+    if channel.prefetch != 0:
+        channel.drain_soon()
 
 
 def _tags(channel: Channel, tag: i64, multiple: bool) -> list[int]:
@@ -79,9 +82,9 @@ def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None
 
 
 def apply(entry: Entry, outcome: int) -> None:
-    queue = entry.queue
-    if queue.deleted:
+    if entry.is_gone():
         return
+    queue = entry.queue
     if outcome == ACK:
         queue.ack(entry)
     elif outcome == REJECT:
@@ -96,7 +99,7 @@ def requeue(entries: list[Entry]) -> None:
     """Back to their queues, each queue's together so that none is handed out before all are back."""
     by_queue: dict[Queue, list[Entry]] = {}
     for entry in entries:
-        if not entry.queue.deleted:
+        if not entry.is_gone():
             by_queue.setdefault(entry.queue, []).append(entry)
     for queue, own in by_queue.items():
         queue.requeue(own)

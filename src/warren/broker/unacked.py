@@ -97,6 +97,10 @@ class Unacked:
             tag += 1
         return found
 
+    def entries(self) -> list[Entry]:
+        """All that is outstanding, oldest first."""
+        return [entry for entry in [self._ring[tag & self._mask] for tag in self.tags()] if entry is not None]
+
     def has(self, tag: i64) -> bool:
         return self.low <= tag < self.next and self._ring[tag & self._mask] is not None
 
