@@ -149,12 +149,13 @@ class Channel:
 
     def _handle_basic(self, method: methods.Method) -> None:
         if isinstance(method, methods.BasicAck):
-            settle.settle(self, method.delivery_tag, method.multiple, settle.ACK)
+            settle.settle(self, settle.signed(method.delivery_tag), method.multiple, settle.ACK)
         elif isinstance(method, methods.BasicNack):
             outcome = settle.REQUEUE if method.requeue else settle.REJECT
-            settle.settle(self, method.delivery_tag, method.multiple, outcome)
+            settle.settle(self, settle.signed(method.delivery_tag), method.multiple, outcome)
         elif isinstance(method, methods.BasicReject):
-            settle.settle(self, method.delivery_tag, False, settle.REQUEUE if method.requeue else settle.REJECT)
+            outcome = settle.REQUEUE if method.requeue else settle.REJECT
+            settle.settle(self, settle.signed(method.delivery_tag), False, outcome)
         elif isinstance(method, methods.BasicGet):
             consume.get(self, method)
         elif isinstance(method, methods.BasicConsume):

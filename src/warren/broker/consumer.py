@@ -138,8 +138,10 @@ class Consumers:
     def remove(self, consumer: Consumer) -> bool:
         for group in self.groups:
             if consumer in group.members:
-                group.members.remove(consumer)
-                group.turn = 0
+                place: i64 = group.members.index(consumer)
+                del group.members[place]
+                if place < group.turn:
+                    group.turn -= 1
                 self.count -= 1
                 if not group.members:
                     self.groups.remove(group)

@@ -22,7 +22,7 @@ def ack_one(channel: Channel, tag: i64) -> None:
     """The hot case: one tag, no transaction."""
     entry = channel.unacked.take(tag)
     if entry is None:
-        raise PreconditionFailed(f"unknown delivery tag {tag}")
+        raise _unknown(tag)
     channel.counters.acked += 1
     queue = entry.queue
     if not entry.is_gone():
@@ -61,14 +61,24 @@ def _tags(channel: Channel, tag: i64, multiple: bool) -> list[int]:
     unacked = channel.unacked
     if not multiple:
         if not unacked.has(tag):
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
+            raise _unknown(tag)
         return [tag]
     if tag == 0:
         return unacked.tags()
-    found = [one for one in unacked.tags() if one <= tag]
-    if tag >= unacked.next or not found:
-        raise PreconditionFailed(f"unknown delivery tag {tag}")
+    found = unacked.tags_up_to(tag) if tag < unacked.next else []
+    if not found:
+        raise _unknown(tag)
     return found
+
+
+def signed(tag: int) -> i64:
+    """Tags are unsigned on the wire. Those beyond the range of i64 become negative, which no delivery's tag is."""
+    return tag if tag < 1 << 63 else tag - (1 << 64)
+
+
+def _unknown(tag: i64) -> PreconditionFailed:
+    shown = int(tag)
+    return PreconditionFailed(f"unknown delivery tag {shown if shown >= 0 else shown + (1 << 64)}")
 
 
 def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None:

@@ -89,9 +89,12 @@ class Unacked:
 
     def tags(self) -> list[int]:
         """Outstanding tags, oldest first."""
+        return self.tags_up_to(self.next - 1)
+
+    def tags_up_to(self, last: i64) -> list[int]:
         found: list[int] = []
         tag = self.low
-        while tag < self.next:
+        while tag <= last and tag < self.next:
             if self._ring[tag & self._mask] is not None:
                 found.append(tag)
             tag += 1
