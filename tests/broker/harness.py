@@ -135,7 +135,7 @@ class FakeBacking(Backing):
 
     def _write(self, entry: Entry) -> None:
         if self.queue.durable and entry.message.persistent:
-            self.store.write()
+            self.store.wrote()
 
 
 class FakeStore(Store):
@@ -148,7 +148,7 @@ class FakeStore(Store):
         self.failing: set[tuple[str, str]] = set()
         self.deleted: list[str] = []
 
-    def open(self, queue: Queue) -> Backing:
+    def open(self, queue: Queue, level: int) -> Backing:
         return FakeBacking(self, queue)
 
     def delete(self, queue: Queue) -> None:
@@ -157,7 +157,7 @@ class FakeStore(Store):
     def is_behind(self) -> bool:
         return self.behind
 
-    def write(self) -> None:
+    def wrote(self) -> None:
         self.position += 1
         if not self.holds:
             self.synced = self.position
