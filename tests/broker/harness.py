@@ -456,7 +456,8 @@ class ChannelClient:
         mandatory: bool = False,
         properties: Properties | None = None,
     ) -> None:
-        self.client.feed(publish_frames(self.number, body, key, exchange, mandatory, properties))
+        frame_max = int(self.client.connection.frame_max)
+        self.client.feed(publish_frames(self.number, body, key, exchange, mandatory, properties, frame_max))
 
     def persist(self, body: bytes | str, key: str = "", exchange: str = "") -> None:
         self.publish(body, key, exchange, properties=Properties(delivery_mode=2))
