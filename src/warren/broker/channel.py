@@ -121,10 +121,22 @@ class Channel:
         try:
             interceptor = self.connection.node.interceptors.get(method.name)
             if interceptor is not None:
+                self._fill_in_names(method)
                 method = interceptor.intercept(self, method)
             self._handle(method)
         except SoftError as error:
             self.fail(error, method_id)
+
+    def _fill_in_names(self, method: methods.Method) -> None:
+        """Interceptors see the queue that is meant, not the empty name that stands for it."""
+        if isinstance(method, (methods.QueueBind, methods.QueueUnbind)):
+            if method.queue == "" and method.routing_key == "":
+                method.routing_key = self.queue_name("")
+            method.queue = self.queue_name(method.queue)
+        elif isinstance(
+            method, (methods.BasicGet, methods.BasicConsume, methods.QueuePurge, methods.QueueDelete)
+        ):
+            method.queue = self.queue_name(method.queue)
 
     def _receive_while_closed(self, method_id: i64) -> None:
         if method_id == CHANNEL_CLOSE:
@@ -400,7 +412,6 @@ class Channel:
         held: list[Entry] = [] if self.transaction is None else self.transaction.abandon()
         held += self.unacked.take_all()
         settle.requeue(held)
-        self.connection.node.in_debt.pop(self.credit, None)
 
     def stop_consuming(self) -> None:
         """What is given back afterwards goes to others."""

@@ -211,7 +211,12 @@ class Connection:
                 method_id = i64(read_i32_be(data, at + 7))
                 if method_id == BASIC_PUBLISH and number != 0:
                     end = self._read_publish(number, data, at, end)
-                elif method_id == BASIC_ACK and number == self._current_number and size == 13:
+                elif (
+                    method_id == BASIC_ACK
+                    and number == self._current_number
+                    and size == 13
+                    and not self.node.intercepts_ack
+                ):
                     self._read_ack(data, at)
                 else:
                     self._read_method(number, method_id, data, at + 11, end - 1)
@@ -459,7 +464,7 @@ class Connection:
         self.last_throttled = self.node.now
 
     def _release_if_possible(self) -> None:
-        if not self._paused_reading or self.blocked_by_alarm or self.is_out_of_credit():
+        if not self._paused_reading or self.blocked_by_alarm or self.is_out_of_credit() or self.stage == CLOSED:
             return
         self._paused_reading = False
         self.last_throttled = self.node.now
@@ -521,6 +526,9 @@ class Connection:
         method_id = error.method_id or self._method_id
         self._release_all()
         self.stage = CLOSING
+        # Whatever held the reader, close-ok must be heard.
+        self.blocked_by_alarm = False
+        self._release_if_possible()
         self.send(replies.close(error.code, error.reply_text, method_id))
         # Without frames there is no close-ok to wait for.
         wait = _SILENT_CLOSE_MS if isinstance(error, FrameError) else _CLOSE_WAIT_MS
