@@ -357,8 +357,8 @@ class Channel:
         if self.is_closed:
             return
         if self.confirms is not None:
-            self.counters.confirmed += 1
-            self.confirms.settle_waiting(seqno)
+            if self.confirms.settle_waiting(seqno):
+                self.counters.confirmed += 1
         elif self.transaction is not None:
             try:
                 self.transaction.sync_reached(seqno)
@@ -406,6 +406,7 @@ class Channel:
         if self.is_closed:
             return
         self.is_closed = True
+        self.connection.node.counters.channels_closed += 1
         self.content = None
         close_reply_queue(self)
         self.stop_consuming()
