@@ -47,7 +47,11 @@ def test_refusals_and_dead_letters_are_counted(world: World) -> None:
     channel = world.channel()
     channel.declare("dead")
     channel.declare(
-        "q", x_max_length=1, x_overflow="reject-publish-dlx", x_dead_letter_exchange="", x_dead_letter_routing_key="dead"
+        "q",
+        x_max_length=1,
+        x_overflow="reject-publish-dlx",
+        x_dead_letter_exchange="",
+        x_dead_letter_routing_key="dead",
     )
     for _ in range(3):
         channel.publish("m", "q")

@@ -79,7 +79,7 @@ def test_single_active_consumers_are_all_cancelled(world: World) -> None:
     channel.consume("q", "b")
     world.store.failing.add(("q", "publish"))
     channel.publish("m", "q")
-    assert sorted(method.consumer_tag for method in channel.methods()) == ["a", "b"]  # type: ignore[attr-defined]
+    assert sorted(method.consumer_tag for method in channel.heard()) == ["a", "b"]  # type: ignore[attr-defined]
 
 
 def test_what_a_client_held_may_still_be_acknowledged_to_no_effect(world: World) -> None:
@@ -126,7 +126,7 @@ def test_a_failure_while_delivering_costs_the_queue_and_nobody_else(world: World
     world.store.failing.add(("q", "fetch"))
     channel.ack(1)
     other.ack(1)
-    assert [method.name for method in channel.methods()] == ["basic.cancel"]
+    assert [method.name for method in channel.heard()] == ["basic.cancel"]
     assert other.delivered() == [b"b"]
     assert "queue 'q' in vhost '/' failed" in world.host.logged()
 

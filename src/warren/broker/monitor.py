@@ -1,7 +1,7 @@
 """Queue monitoring: a queue that fails takes down neither its publishers' channels nor the broker.
 
-Whatever a queue raises while it takes in, hands out or lets expire is a fault of that queue alone: it is logged once, its publishers
-get nacks, its consumers a basic.cancel, and it starts anew from what its store still has.
+Whatever a queue raises while it takes in, hands out or lets expire is a fault of that queue alone: it is logged once,
+its publishers get nacks, its consumers a basic.cancel, and it starts anew from what its store still has.
 """
 
 from __future__ import annotations
