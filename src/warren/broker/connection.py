@@ -149,7 +149,8 @@ class Connection:
             self._waits_for_turn = True
             self.wire.pause_reading()
             self.node.next_turn.append(self)
-            self.node.host.wake()
+        # Whatever this read changes, an ack without any answer too, takes effect at the end of the turn.
+        self.node.host.wake()
         if self._tail:
             data = self._tail + data
             self._tail = b""

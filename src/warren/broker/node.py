@@ -101,7 +101,8 @@ class Node:
         """Time passes. Due timers fire."""
         if now_ms > self.now:
             self.now = now_ms
-        self.timers.fire_due(self.now)
+        if self.timers.fire_due(self.now):
+            self.host.wake()
 
     def next_deadline(self) -> int:
         return self.timers.next_deadline()
