@@ -84,6 +84,12 @@ class FakeWire:
         self.reading = True
         self.closed = False
 
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def is_closed(self) -> bool:
+        return self.closed
+
     def write(self, data: bytes) -> None:
         self.written += data
         self.writes += 1
@@ -391,11 +397,11 @@ class ChannelClient:
     def take(self) -> list[Received]:
         return self.client.take(self.number)
 
-    def methods(self) -> list[Method]:
+    def heard(self) -> list[Method]:
         return [received.method for received in self.take()]
 
     def names(self) -> list[str]:
-        return [method.name for method in self.methods()]
+        return [method.name for method in self.heard()]
 
     def expect(self, kind: type[M]) -> M:
         return self.client.expect(kind, self.number)
@@ -422,10 +428,11 @@ class ChannelClient:
         exclusive: bool = False,
         auto_delete: bool = False,
         passive: bool = False,
+        more: dict[str, object] | None = None,
         **arguments: object,
     ) -> methods.QueueDeclareOk:
-        """x_message_ttl=5 is the argument x-message-ttl."""
-        table = table_of({key.replace("_", "-"): value for key, value in arguments.items()})
+        """x_message_ttl=5 is the argument x-message-ttl; `more` are arguments by their names on the wire."""
+        table = table_of({key.replace("_", "-"): value for key, value in arguments.items()} | (more or {}))
         method = methods.QueueDeclare(
             queue=queue,
             durable=durable,
@@ -526,7 +533,7 @@ class ChannelClient:
     def confirms(self) -> list[tuple[str, int, bool]]:
         """("ack" or "nack", number, multiple) since; nothing else may have come."""
         found: list[tuple[str, int, bool]] = []
-        for method in self.methods():
+        for method in self.heard():
             assert isinstance(method, (methods.BasicAck, methods.BasicNack)), method
             found.append((method.name.removeprefix("basic."), method.delivery_tag, method.multiple))
         return found

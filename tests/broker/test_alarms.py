@@ -16,11 +16,11 @@ def test_a_publisher_is_blocked_by_its_next_publish_which_still_counts(world: Wo
     channel.declare("q")
     world.node.set_alarm("memory", True)
     assert channel.client.take() == []
-    assert channel.client.wire.reading
+    assert channel.client.wire.is_reading()
     assert channel.client.connection.state == "blocking"
     channel.publish("m", "q")
     assert channel.client.expect(methods.ConnectionBlocked).reason == "low on memory"
-    assert not channel.client.wire.reading
+    assert not channel.client.wire.is_reading()
     assert channel.client.connection.state == "blocked"
     assert world.queue("q").backing.length == 1
 
@@ -59,7 +59,7 @@ def test_nothing_behind_the_publish_is_handled_until_the_alarm_is_over(world: Wo
         "connection.blocked",
         "connection.unblocked",
     ]
-    assert channel.client.wire.reading
+    assert channel.client.wire.is_reading()
     assert channel.expect(methods.QueueDeclareOk).message_count == 2
     assert channel.bodies_in("q") == [b"first", b"second", b"third"]
 
@@ -71,7 +71,7 @@ def test_all_alarms_must_be_over(world: World) -> None:
     channel.publish("m", "q")
     channel.client.expect(methods.ConnectionBlocked)
     clear(world, "memory")
-    assert not channel.client.wire.reading
+    assert not channel.client.wire.is_reading()
     assert channel.client.take() == []
     clear(world, "disk")
     channel.client.expect(methods.ConnectionUnblocked)
@@ -82,9 +82,9 @@ def test_clients_that_did_not_ask_are_stopped_without_a_word(world: World) -> No
     channel = world.connect(capabilities={}).channel()
     world.node.set_alarm("memory", True)
     channel.publish("m", "q")
-    assert not channel.client.wire.reading
+    assert not channel.client.wire.is_reading()
     clear(world)
-    assert channel.client.wire.reading
+    assert channel.client.wire.is_reading()
     assert channel.client.take() == []
 
 
@@ -99,7 +99,7 @@ def test_a_connection_that_only_consumes_is_never_blocked(world: World) -> None:
     assert consumer.delivered() == [b"a"]
     consumer.ack(1)
     assert consumer.delivered() == [b"b"]
-    assert consumer.client.wire.reading
+    assert consumer.client.wire.is_reading()
     assert consumer.client.take() == []
 
 
@@ -129,9 +129,9 @@ def test_a_blocked_connection_can_be_closed_by_the_operator(world: World) -> Non
     channel.client.connection.close_by_admin("go")
     world.flush()
     assert channel.client.expect_close()[0] == 320
-    assert channel.client.wire.reading
+    assert channel.client.wire.is_reading()
     channel.client.send(methods.ConnectionCloseOk())
-    assert channel.client.wire.closed
+    assert channel.client.wire.is_closed()
 
 
 def test_a_blocked_connection_that_breaks_is_forgotten(world: World) -> None:

@@ -162,7 +162,7 @@ def test_no_ack_consumers_and_get_know_no_prefetch(channel: ChannelClient) -> No
         channel.publish(str(number), "q")
     assert [channel.get("q"), channel.get("q")] != [None, None]
     channel.consume("q", no_ack=True)
-    for number in range(3):
+    for _ in range(3):
         channel.publish("m", "q")
     assert len(channel.delivered()) == 4
 

@@ -33,10 +33,10 @@ def ready(world: World, queue: str = "q") -> int:
 
 def test_a_publisher_out_of_credit_is_not_read_any_more(world: World, publisher: ChannelClient) -> None:
     flood(publisher, INITIAL - 1)
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
     assert publisher.client.connection.state == "running"
     flood(publisher, 2)
-    assert not publisher.client.wire.reading
+    assert not publisher.client.wire.is_reading()
     assert publisher.client.connection.state == "flow"
     assert ready(world) == INITIAL
 
@@ -49,7 +49,7 @@ def test_what_was_read_beyond_the_credit_is_handled_when_the_disk_has_caught_up(
     assert ready(world) == INITIAL
     assert publisher.confirms() == []
     world.sync()
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
     assert ready(world) == INITIAL + 5
     world.sync()
     assert sorted(number for _, number, _ in publisher.confirms())[-1] == INITIAL + 5
@@ -75,7 +75,7 @@ def test_no_method_is_sent_for_flow(world: World, publisher: ChannelClient) -> N
 def test_a_disk_that_follows_never_stops_anybody(world: World, publisher: ChannelClient) -> None:
     world.store.behind = False
     flood(publisher, INITIAL * 2)
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
 
 
 @pytest.mark.parametrize("what", ["transient message", "transient queue"])
@@ -84,7 +84,7 @@ def test_what_needs_no_disk_costs_no_credit(world: World, publisher: ChannelClie
     key = "t" if what == "transient queue" else "q"
     properties = PERSISTENT if what == "transient queue" else None
     publisher.client.feed(publish_frames(1, "m", key, properties=properties) * (INITIAL * 2))
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
 
 
 def test_other_publishers_and_consumers_go_on(world: World, publisher: ChannelClient) -> None:
@@ -92,7 +92,7 @@ def test_other_publishers_and_consumers_go_on(world: World, publisher: ChannelCl
     other.consume("q", no_ack=True)
     flood(publisher, INITIAL)
     assert len(other.deliveries()) == INITIAL
-    assert other.client.wire.reading
+    assert other.client.wire.is_reading()
     other.persist("m", "q")
     assert len(other.deliveries()) == 1
 
@@ -110,9 +110,9 @@ def test_credit_is_per_channel_and_queue_but_the_whole_socket_waits(world: World
     publisher.declare("r", durable=True)
     flood(publisher, INITIAL - 1)
     flood(publisher, INITIAL - 1, "r")
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
     flood(publisher, 1, "r")
-    assert not publisher.client.wire.reading
+    assert not publisher.client.wire.is_reading()
 
 
 def test_a_message_to_many_queues_costs_credit_with_each(world: World, publisher: ChannelClient) -> None:
@@ -120,25 +120,25 @@ def test_a_message_to_many_queues_costs_credit_with_each(world: World, publisher
     for name in ("q", "r"):
         publisher.bind(name, "amq.fanout")
     flood(publisher, INITIAL, "", "amq.fanout")
-    assert not publisher.client.wire.reading
+    assert not publisher.client.wire.is_reading()
     other = world.channel()
     other.call(methods.QueueDelete(queue="q"), methods.QueueDeleteOk)
-    assert not publisher.client.wire.reading
+    assert not publisher.client.wire.is_reading()
     other.call(methods.QueueDelete(queue="r"), methods.QueueDeleteOk)
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
 
 
 def test_a_queue_that_dies_owes_nothing(world: World, publisher: ChannelClient) -> None:
     flood(publisher, INITIAL)
     world.channel().call(methods.QueueDelete(queue="q"), methods.QueueDeleteOk)
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
 
 
 def test_a_queue_that_fails_owes_nothing(world: World, publisher: ChannelClient) -> None:
     flood(publisher, INITIAL)
     world.store.failing.add(("q", "publish"))
     world.channel().publish("m", "q")
-    assert publisher.client.wire.reading
+    assert publisher.client.wire.is_reading()
 
 
 def test_a_channel_closed_by_the_broker_does_not_leave_its_socket_unread(world: World) -> None:
@@ -148,11 +148,11 @@ def test_a_channel_closed_by_the_broker_does_not_leave_its_socket_unread(world: 
     channel.consume("q")
     world.store.holds = world.store.behind = True
     flood(channel, INITIAL)
-    assert not channel.client.wire.reading
+    assert not channel.client.wire.is_reading()
     world.advance(1000)
     assert "channel.close" in channel.names()
     world.sync()
-    assert channel.client.wire.reading
+    assert channel.client.wire.is_reading()
     channel.send(methods.ChannelCloseOk())
     channel.client.channel(1)
 
@@ -169,9 +169,7 @@ def test_acks_behind_a_flood_wait_with_it(world: World, publisher: ChannelClient
     """The socket is one stream: what was sent after the flood is handled after it."""
     publisher.publish("held", "q")
     assert publisher.get("q") is not None
-    publisher.client.feed(
-        publish_frames(1, "m", "q", properties=PERSISTENT) * INITIAL + frame(methods.BasicAck(1), 1)
-    )
+    publisher.client.feed(publish_frames(1, "m", "q", properties=PERSISTENT) * INITIAL + frame(methods.BasicAck(1), 1))
     assert world.queue("q").unacked == 1
     world.sync()
     assert world.queue("q").unacked == 0

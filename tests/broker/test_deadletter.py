@@ -9,7 +9,7 @@ from warren.amqp import methods
 from warren.amqp.fields import Field, Table, plain_table, table_of
 from warren.amqp.properties import Properties
 
-TO_DEAD = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
+TO_DEAD: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
 @pytest.fixture
@@ -35,20 +35,20 @@ def deaths(seen: Seen) -> list[dict[str, object]]:
 def kill(channel: ChannelClient, world: World, reason: str) -> None:
     """Let the message `m` die in a new queue `q` for this reason."""
     if reason == "rejected":
-        channel.declare("q", **TO_DEAD)
+        channel.declare("q", more=TO_DEAD)
         channel.publish("m", "q")
         channel.get("q")
         channel.reject(1)
     elif reason == "expired":
-        channel.declare("q", x_message_ttl=10, **TO_DEAD)
+        channel.declare("q", x_message_ttl=10, more=TO_DEAD)
         channel.publish("m", "q")
         world.advance(10)
     elif reason == "maxlen":
-        channel.declare("q", x_max_length=1, **TO_DEAD)
+        channel.declare("q", x_max_length=1, more=TO_DEAD)
         channel.publish("m", "q")
         channel.publish("n", "q")
     else:
-        channel.declare("q", durable=True, x_queue_type="quorum", x_delivery_limit=0, **TO_DEAD)
+        channel.declare("q", durable=True, x_queue_type="quorum", x_delivery_limit=0, more=TO_DEAD)
         channel.publish("m", "q")
         channel.get("q")
         channel.nack(1)
@@ -80,7 +80,7 @@ def test_every_reason_is_told(world: World, channel: ChannelClient, reason: str)
 def test_without_a_dead_letter_exchange_it_is_just_gone(
     world: World, channel: ChannelClient, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(TO_DEAD, "x_dead_letter_exchange", "missing")
+    monkeypatch.setitem(TO_DEAD, "x-dead-letter-exchange", "missing")
     kill(channel, world, reason)
     assert channel.bodies_in("dead") == []
     assert b"m" not in channel.bodies_in("q")
@@ -90,13 +90,15 @@ def test_the_types_of_x_death_are_rabbitmqs(world: World, channel: ChannelClient
     kill(channel, world, "rejected")
     field = (channel.got("dead").received.properties.headers or {})["x-death"]
     assert field.tag == "A"
-    (death,) = field.value  # type: ignore[misc, union-attr]
-    tags = {key: item.tag for key, item in death.value.items()}  # type: ignore[union-attr]
+    assert isinstance(field.value, list)
+    death = field.value[0].value
+    assert isinstance(death, dict)
+    tags = {key: item.tag for key, item in death.items()}
     assert tags == {"count": "l", "reason": "S", "queue": "S", "time": "T", "exchange": "S", "routing-keys": "A"}
 
 
 def test_properties_and_headers_of_the_message_stay(channel: ChannelClient) -> None:
-    channel.declare("q", **TO_DEAD)
+    channel.declare("q", more=TO_DEAD)
     properties = Properties(
         content_type="text/plain", headers=table_of({"mine": 1}), delivery_mode=2, priority=4, correlation_id="c"
     )
@@ -109,7 +111,7 @@ def test_properties_and_headers_of_the_message_stay(channel: ChannelClient) -> N
 
 
 def test_a_message_with_a_ttl_loses_it_and_keeps_it_in_the_story(world: World, channel: ChannelClient) -> None:
-    channel.declare("q", **TO_DEAD)
+    channel.declare("q", more=TO_DEAD)
     channel.publish("m", "q", properties=Properties(expiration="50"))
     world.advance(50)
     world.advance(100_000)
@@ -148,7 +150,7 @@ def test_cc_and_bcc_route_the_dead_too_but_only_cc_is_told(channel: ChannelClien
 
 def test_a_dead_letter_routing_key_replaces_cc_as_well(channel: ChannelClient) -> None:
     channel.declare("copy")
-    channel.declare("q", **TO_DEAD)
+    channel.declare("q", more=TO_DEAD)
     channel.publish("m", "q", properties=Properties(headers=table_of({"CC": ["copy"]})))
     assert channel.bodies_in("copy") == [b"m"]
     channel.get("q")
@@ -170,7 +172,7 @@ def test_a_missing_exchange_lets_the_message_go(world: World, channel: ChannelCl
 def test_the_exchange_and_key_may_come_from_a_policy_and_arguments_win(world: World, channel: ChannelClient) -> None:
     channel.declare("other")
     channel.declare("q")
-    channel.declare("fixed", **TO_DEAD)
+    channel.declare("fixed", more=TO_DEAD)
     policy: dict[str, object] = {"dead-letter-exchange": "", "dead-letter-routing-key": "other"}
     world.set_policy("^(q|fixed)$", policy)
     for name in ("q", "fixed"):
@@ -201,7 +203,7 @@ def test_deaths_are_told_newest_first_and_counted_by_queue_and_reason(world: Wor
 
 
 def test_first_death_stays_and_last_death_moves(world: World, channel: ChannelClient) -> None:
-    channel.declare("b", x_message_ttl=10, **TO_DEAD)
+    channel.declare("b", x_message_ttl=10, more=TO_DEAD)
     channel.declare("a", x_dead_letter_exchange="", x_dead_letter_routing_key="b")
     channel.publish("m", "a")
     channel.get("a")
@@ -250,8 +252,8 @@ def test_only_the_queue_that_closes_the_circle_is_left_out(world: World, channel
 
 
 def test_deletion_purging_and_queue_expiry_make_no_dead_letters(world: World, channel: ChannelClient) -> None:
-    for name, arguments in (("purged", {}), ("deleted", {}), ("expired", {"x_expires": 10})):
-        channel.declare(name, **TO_DEAD, **arguments)
+    for name, arguments in (("purged", {}), ("deleted", {}), ("expired", {"x-expires": 10})):
+        channel.declare(name, more={**TO_DEAD, **arguments})
         channel.publish("m", name)
     channel.call(methods.QueuePurge(queue="purged"), methods.QueuePurgeOk)
     channel.call(methods.QueueDelete(queue="deleted"), methods.QueueDeleteOk)
@@ -261,7 +263,7 @@ def test_deletion_purging_and_queue_expiry_make_no_dead_letters(world: World, ch
 
 def test_a_dead_letter_reaches_a_waiting_consumer(world: World, channel: ChannelClient) -> None:
     channel.consume("dead")
-    channel.declare("q", x_message_ttl=10, **TO_DEAD)
+    channel.declare("q", x_message_ttl=10, more=TO_DEAD)
     channel.publish("m", "q")
     world.advance(10)
     assert channel.delivered() == [b"m"]
@@ -307,7 +309,7 @@ def test_a_message_is_in_its_new_queue_before_it_leaves_the_old(world: World, ch
 
 
 def test_an_x_death_of_another_shape_counts_for_nothing(channel: ChannelClient) -> None:
-    channel.declare("q", **TO_DEAD)
+    channel.declare("q", more=TO_DEAD)
     for odd in ("text", [1, "two"], [{"queue": 5, "reason": None}], [{"queue": "q", "reason": "rejected"}]):
         channel.publish("m", "q", properties=Properties(headers=table_of({"x-death": odd})))
         seen = channel.get("q")

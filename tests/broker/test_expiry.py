@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.harness import ChannelClient, World
+from tests.broker.harness import World
 from warren.amqp import methods
 from warren.amqp.properties import Properties
 
@@ -93,7 +93,7 @@ def test_get_never_sees_a_message_past_its_time(world: World) -> None:
 @pytest.mark.parametrize("per_queue", [True, False])
 def test_ttl_0_is_for_consumers_that_wait_and_nobody_else(world: World, per_queue: bool) -> None:
     channel = world.channel()
-    channel.declare("q", **({"x_message_ttl": 0} if per_queue else {}))
+    channel.declare("q", more={"x-message-ttl": 0} if per_queue else None)
     properties = None if per_queue else expiring(0)
     channel.publish("lost", "q", properties=properties)
     assert ready(world) == 0
@@ -148,7 +148,7 @@ def test_a_message_requeued_after_its_time_expires_at_once(world: World) -> None
 @pytest.mark.parametrize("per_queue", [True, False])
 def test_a_message_that_never_waited_expires_after_it_was_given_back(world: World, per_queue: bool) -> None:
     channel = world.channel()
-    channel.declare("q", **({"x_message_ttl": 1000} if per_queue else {}))
+    channel.declare("q", more={"x-message-ttl": 1000} if per_queue else None)
     channel.consume("q", "c")
     channel.publish("m", "q", properties=None if per_queue else expiring(1000))
     channel.take()

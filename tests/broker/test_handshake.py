@@ -45,7 +45,7 @@ def test_whoever_speaks_another_protocol_is_told_ours_and_left(world: World) -> 
     client = world.dial()
     client.feed(b"GET / HT")
     assert bytes(client.wire.written) == PROTOCOL_HEADER
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_the_greeting_may_come_byte_by_byte(world: World) -> None:
@@ -110,10 +110,10 @@ def test_a_wrong_password_is_met_with_silence_otherwise(world: World) -> None:
     client = world.dial()
     client.log_in("guest", "wrong", {})
     assert client.take() == []
-    assert not client.wire.closed
+    assert not client.wire.is_closed()
     world.advance(3_000)
     assert client.take() == []
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_an_unknown_user_is_refused_like_a_wrong_password(world: World) -> None:
@@ -144,7 +144,7 @@ def test_a_malformed_plain_response_is_met_with_silence(world: World, response: 
     client.send(methods.ConnectionStartOk({}, "PLAIN", response))
     assert client.take() == []
     world.advance(3_000)
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_an_unknown_mechanism_is_refused_by_name(world: World) -> None:
@@ -172,16 +172,16 @@ def test_the_handshake_has_ten_seconds(world: World) -> None:
     client = world.dial()
     client.feed(PROTOCOL_HEADER)
     world.advance(9_999)
-    assert not client.wire.closed
+    assert not client.wire.is_closed()
     world.advance(1)
-    assert client.wire.closed
+    assert client.wire.is_closed()
     assert "handshake timeout" in world.host.logged()
 
 
 def test_an_open_connection_has_no_such_deadline(world: World) -> None:
     client = world.connect()
     world.advance(60_000)
-    assert not client.wire.closed
+    assert not client.wire.is_closed()
 
 
 def test_the_handshake_has_a_bounded_number_of_bytes() -> None:
@@ -192,7 +192,7 @@ def test_the_handshake_has_a_bounded_number_of_bytes() -> None:
     client.feed(b"\x08" * 2000)
     assert client.connection.state == "closing"
     world.advance(3_000)
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_a_frame_before_login_is_at_most_8192_bytes(world: World) -> None:
@@ -248,7 +248,7 @@ def test_a_method_out_of_turn_closes_in_silence_before_the_open(world: World) ->
     client.send(methods.ConnectionOpen("/"))
     assert client.take() == []
     world.advance(3_000)
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_a_method_out_of_turn_on_an_open_connection_is_504(world: World) -> None:
@@ -263,7 +263,7 @@ def test_closing_is_answered_and_the_socket_closed(world: World) -> None:
     client = world.connect()
     client.send(methods.ConnectionClose(200, "bye"))
     client.expect(methods.ConnectionCloseOk)
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_exclusive_queues_are_gone_when_close_is_answered(world: World) -> None:
@@ -304,9 +304,9 @@ def test_the_server_waits_for_close_ok_and_then_goes(world: World) -> None:
     client.connection.close_by_admin("bye")
     world.flush()
     assert client.expect_close() == (320, "CONNECTION_FORCED - bye")
-    assert not client.wire.closed
+    assert not client.wire.is_closed()
     client.send(methods.ConnectionCloseOk())
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_the_server_does_not_wait_for_ever_for_close_ok(world: World) -> None:
@@ -314,7 +314,7 @@ def test_the_server_does_not_wait_for_ever_for_close_ok(world: World) -> None:
     client.connection.close_by_admin("bye")
     world.flush()
     world.advance(30_000)
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_while_closing_only_close_is_answered(world: World) -> None:
@@ -336,7 +336,7 @@ def test_a_shutdown_is_told_to_everybody(world: World) -> None:
         320,
         "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
     )
-    assert other.wire.closed
+    assert other.wire.is_closed()
 
 
 def test_deleting_a_vhost_closes_its_connections(world: World) -> None:

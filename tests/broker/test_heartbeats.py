@@ -47,14 +47,14 @@ def test_without_a_heartbeat_nothing_is_sent_and_nothing_expected(world: World) 
     client = world.connect(heartbeat=0)
     world.advance(10_000_000)
     assert client.heartbeats == 0
-    assert not client.wire.closed
+    assert not client.wire.is_closed()
     assert world.node.next_deadline() == -1
 
 
 def test_a_silent_client_is_dropped_after_two_to_three_timeouts_without_a_word(world: World) -> None:
     client = world.connect(heartbeat=10)
     elapsed = 0
-    while not client.wire.closed:
+    while not client.wire.is_closed():
         world.advance(500)
         elapsed += 500
         assert elapsed <= 30_000
@@ -68,7 +68,7 @@ def test_any_byte_counts_as_a_sign_of_life(world: World) -> None:
     for byte in HEARTBEAT_FRAME * 3:
         world.advance(15_000)
         client.feed(bytes([byte]))
-    assert not client.wire.closed
+    assert not client.wire.is_closed()
 
 
 def test_a_blocked_client_cannot_be_heard_and_is_not_dropped(world: World) -> None:
@@ -78,13 +78,13 @@ def test_a_blocked_client_cannot_be_heard_and_is_not_dropped(world: World) -> No
     channel.publish("m", "q")
     for _ in range(40):
         world.advance(5_000)
-    assert not client.wire.closed
+    assert not client.wire.is_closed()
     client.receive()
     assert client.heartbeats > 5
     world.node.set_alarm("memory", False)
     for _ in range(7):
         world.advance(5_000)
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_a_dropped_client_gives_back_what_it_held(world: World) -> None:
@@ -95,6 +95,6 @@ def test_a_dropped_client_gives_back_what_it_held(world: World) -> None:
     assert channel.get("q") is not None
     for _ in range(7):
         world.advance(5_000)
-    assert client.wire.closed
+    assert client.wire.is_closed()
     client.lose()
     assert world.queue("q").backing.length == 1

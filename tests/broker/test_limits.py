@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.harness import ChannelClient, World
 
-DEAD = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
+DEAD: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
 def fill(channel: ChannelClient, *bodies: str) -> None:
@@ -90,7 +90,7 @@ def test_a_refused_message_is_not_offered_to_a_waiting_consumer(channel: Channel
 
 def test_a_dropped_head_is_dead_lettered(channel: ChannelClient) -> None:
     channel.declare("dead")
-    channel.declare("q", x_max_length=1, **DEAD)
+    channel.declare("q", x_max_length=1, more=DEAD)
     fill(channel, "a", "b")
     seen = channel.got("dead")
     assert (seen.body, seen.received.header("x-first-death-reason")) == (b"a", "maxlen")
@@ -98,14 +98,14 @@ def test_a_dropped_head_is_dead_lettered(channel: ChannelClient) -> None:
 
 def test_reject_publish_dead_letters_nothing(channel: ChannelClient) -> None:
     channel.declare("dead")
-    channel.declare("q", x_max_length=1, x_overflow="reject-publish", **DEAD)
+    channel.declare("q", x_max_length=1, x_overflow="reject-publish", more=DEAD)
     fill(channel, "a", "b")
     assert channel.bodies_in("dead") == []
 
 
 def test_reject_publish_dlx_dead_letters_the_refused_one(channel: ChannelClient) -> None:
     channel.declare("dead")
-    channel.declare("q", x_max_length=1, x_overflow="reject-publish-dlx", **DEAD)
+    channel.declare("q", x_max_length=1, x_overflow="reject-publish-dlx", more=DEAD)
     channel.confirm()
     fill(channel, "a", "b")
     assert channel.confirms() == [("ack", 1, False), ("nack", 2, False)]
@@ -116,7 +116,7 @@ def test_reject_publish_dlx_dead_letters_the_refused_one(channel: ChannelClient)
 def test_a_limit_lowered_by_policy_drops_at_once(world: World) -> None:
     channel = world.channel()
     channel.declare("dead")
-    channel.declare("q", x_max_length=10, **DEAD)
+    channel.declare("q", x_max_length=10, more=DEAD)
     fill(channel, "a", "b", "c")
     world.set_policy("^q$", {"max-length": 1})
     assert channel.bodies_in("q") == [b"c"]

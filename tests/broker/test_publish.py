@@ -1,4 +1,4 @@
-"""Where a publish goes: default exchange, bindings, alternates, CC and BCC; and what comes back when it goes nowhere."""
+"""Where a publish goes: default exchange, bindings, alternates, CC and BCC; and what comes back from nowhere."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ def with_headers(**headers: object) -> Properties:
 
 
 def bind_exchange(channel: ChannelClient, source: str, destination: str, key: str = "") -> None:
-    channel.call(
-        methods.ExchangeBind(destination=destination, source=source, routing_key=key), methods.ExchangeBindOk
-    )
+    channel.call(methods.ExchangeBind(destination=destination, source=source, routing_key=key), methods.ExchangeBindOk)
 
 
 def test_a_publish_has_no_answer(channel: ChannelClient) -> None:

@@ -32,9 +32,7 @@ FAULTS = {
     "permission": Fault(403, "write access to exchange 'forbidden' in vhost '/' refused for user 'alice'", "forbidden"),
     "existence": Fault(404, "NOT_FOUND - no exchange 'missing' in vhost '/'", "missing"),
     "internal": Fault(403, "cannot publish to internal exchange 'internal' in vhost '/'", "internal"),
-    "reply-to": Fault(
-        406, "fast reply consumer does not exist", properties={"reply_to": "amq.rabbitmq.reply-to"}
-    ),
+    "reply-to": Fault(406, "fast reply consumer does not exist", properties={"reply_to": "amq.rabbitmq.reply-to"}),
     "expiration": Fault(406, "invalid expiration 'soon': no_integer", properties={"expiration": "soon"}),
     "CC": Fault(
         406,

@@ -11,7 +11,8 @@ from warren.amqp.properties import Properties
 
 
 def declare(channel: ChannelClient, **arguments: object) -> None:
-    channel.declare("q", durable=True, x_queue_type="quorum", **arguments)
+    more: dict[str, object] = {name.replace("_", "-"): value for name, value in arguments.items()}
+    channel.declare("q", durable=True, x_queue_type="quorum", more=more)
 
 
 def count_of(channel: ChannelClient, queue: str = "q") -> object:
@@ -131,10 +132,11 @@ def test_the_count_is_not_kept_by_the_dead_letter(channel: ChannelClient) -> Non
 
 def test_get_is_refused_where_one_consumer_is_the_active_one(channel: ChannelClient) -> None:
     declare(channel, x_single_active_consumer=True)
-    assert channel.refused(methods.BasicGet(queue="q")) == (
-        405,
-        "RESOURCE_LOCKED - cannot obtain access to locked queue 'q' in vhost '/'. basic.get operations are not "
-        "supported by quorum queues with single active consumer",
+    code, text = channel.refused(methods.BasicGet(queue="q"))
+    assert code == 405
+    assert text == (
+        "RESOURCE_LOCKED - cannot obtain access to locked queue 'q' in vhost '/'. "
+        "basic.get operations are not supported by quorum queues with single active consumer"
     )
 
 

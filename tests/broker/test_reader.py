@@ -1,4 +1,4 @@
-"""The reader: bytes come in as the network likes, frames go where they belong, and nonsense ends one connection only."""
+"""The reader: bytes come as the network likes, frames go where they belong, nonsense ends one connection only."""
 
 from __future__ import annotations
 
@@ -194,9 +194,9 @@ def test_nonsense_closes_the_connection_with_the_right_code_and_harms_nobody_els
     assert bystander.got("q").body == b"still here"
     client.send(methods.ConnectionCloseOk())
     if code != 501:
-        assert client.wire.closed
+        assert client.wire.is_closed()
     world.advance(30_000)
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 @pytest.mark.parametrize("what", MALFORMED)
@@ -225,7 +225,7 @@ def test_after_a_hard_error_the_frames_that_follow_are_still_told_apart(world: W
     client.feed(frame(methods.ChannelOpen(), 1) + rest[:11])
     assert client.expect_close()[0] == 504
     client.feed(rest[11:])
-    assert client.wire.closed
+    assert client.wire.is_closed()
 
 
 def test_an_error_in_the_core_closes_one_connection_with_541_and_is_logged_once(world: World) -> None:
@@ -245,10 +245,10 @@ def test_a_reader_that_has_had_its_share_waits_for_the_next_turn(world: World) -
     client = channel.client
     world.host.woken = False
     client.connection.feed(publish_frames(1, b"x" * int(TURN_BYTES), "q"))
-    assert not client.wire.reading
+    assert not client.wire.is_reading()
     assert world.host.woken
     world.flush()
-    assert client.wire.reading
+    assert client.wire.is_reading()
     assert world.queue("q").backing.length == 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import read_i32_be, read_i64_be
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.amqp import methods, replies
@@ -133,9 +133,7 @@ class Channel:
             if method.queue == "" and method.routing_key == "":
                 method.routing_key = self.queue_name("")
             method.queue = self.queue_name(method.queue)
-        elif isinstance(
-            method, (methods.BasicGet, methods.BasicConsume, methods.QueuePurge, methods.QueueDelete)
-        ):
+        elif isinstance(method, (methods.BasicGet, methods.BasicConsume, methods.QueuePurge, methods.QueueDelete)):
             method.queue = self.queue_name(method.queue)
 
     def _receive_while_closed(self, method_id: i64) -> None:
@@ -357,8 +355,8 @@ class Channel:
         if self.is_closed:
             return
         if self.confirms is not None:
-            self.counters.confirmed += 1
-            self.confirms.settle_waiting(seqno)
+            if self.confirms.settle_waiting(seqno):
+                self.counters.confirmed += 1
         elif self.transaction is not None:
             try:
                 self.transaction.sync_reached(seqno)
@@ -406,6 +404,7 @@ class Channel:
         if self.is_closed:
             return
         self.is_closed = True
+        self.connection.node.counters.channels_closed += 1
         self.content = None
         close_reply_queue(self)
         self.stop_consuming()

@@ -316,7 +316,7 @@ class Connection:
         channel.receive_method(method_id, data, start, end)
 
     def _open_channel(self, number: i64) -> None:
-        if len(self.channels) >= self.channel_max:
+        if 0 < self.channel_max <= len(self.channels):
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) "
                 f"has reached the negotiated channel_max ({self.channel_max})"
@@ -324,6 +324,7 @@ class Connection:
         self.node.check_channel_limit(self)
         channel = Channel(self, number)
         self.channels[number] = channel
+        self.node.counters.channels_opened += 1
         self._current_number = -1
         self.send(replies.channel_open_ok(number))
 

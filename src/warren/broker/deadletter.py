@@ -69,6 +69,7 @@ class DeadLetters:
                 continue
             if letter.reason != REASON_REJECTED and headers is not None and _is_cycle(destination.name, headers):
                 continue
+            exchange.published_out += 1
             self.node.monitor.publish(destination, delivery)
 
     def _buried(self, letter: DeadLetter, exchange: str) -> Message:

@@ -134,7 +134,7 @@ class Node:
             draining, self._draining = self._draining, {}
             for queue in draining:
                 if not queue.deleted:
-                    queue.drain()
+                    self.monitor.drain(queue)
             if self.dead_letters.waiting:
                 self.dead_letters.run()
         if self.answering:

@@ -78,6 +78,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     if queues is None or message.origin is not target.origin:
         queues = _route(channel, target, message, peek)
     target.exchange.published_in += 1
+    target.exchange.published_out += len(queues)
     channel.counters.published += 1
     delivery = Delivery(message, channel, target.mandatory, seqno)
     if channel.transaction is not None:

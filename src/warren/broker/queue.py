@@ -340,6 +340,7 @@ class Queue(Destination):
         self.unacked = 0
         self.unacked_bytes = 0
         self.backing = self._open_backing()
+        self.has_expiring = self.backing.length > 0
 
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""
