@@ -47,10 +47,21 @@ def _show_all(events: list[Event]) -> Iterable[str]:
             settled |= tags
             continue
         if acks or nacks:
-            yield f"confirms: acked {sorted(acks)}, nacked {sorted(nacks)}"
+            yield f"confirms: acked [{_ranges(acks)}], nacked [{_ranges(nacks)}]"
             acks, nacks = set(), set()
         if event.name != "end":
             yield show(event)
+
+
+def _ranges(tags: set[int]) -> str:
+    """1-3, 5 for {1, 2, 3, 5}."""
+    parts: list[list[int]] = []
+    for tag in sorted(tags):
+        if parts and tag == parts[-1][-1] + 1:
+            parts[-1].append(tag)
+        else:
+            parts.append([tag])
+    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
 def show(event: Event) -> str:

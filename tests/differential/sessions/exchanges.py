@@ -25,7 +25,7 @@ def _refused_type(kind: str, s: Session) -> None:
     s.channel().exchange(s.name("x"), kind)
 
 
-for _kind in ("", "Direct", "x-unknown", "queue", "direct ", "\u00fcnbekannt"):
+for _kind in ("", "x-unknown", "direct ", "\u00fcnbekannt"):
     add(f"exchanges: type {_kind!r} is refused", partial(_refused_type, _kind))
 
 
