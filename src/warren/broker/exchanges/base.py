@@ -48,12 +48,12 @@ class Binding:
         self.destination = destination
         self.routing_key = routing_key
         self.arguments = arguments
-        # Same key with other arguments is another binding.
+        # Same key with other arguments is another binding; the order of the arguments makes none.
         self.identity: tuple[bool, str, str, bytes] = (
             destination.is_exchange,
             destination.name,
             routing_key,
-            encode_table(arguments),
+            encode_table({name: arguments[name] for name in sorted(arguments)}),
         )
 
 
@@ -84,6 +84,8 @@ class Exchange(Destination):
         self.arguments: Table = {} if arguments is None else arguments
         # By Binding.identity, in the order in which they were made.
         self.bindings: dict[tuple[bool, str, str, bytes], Binding] = {}
+        # Exchanges bound to this one, with how many bindings lead to each.
+        self._exchanges: dict[str, int] = {}
         self.decorators: list[ExchangeDecorator] = []
         # Effective alternate exchange and policy: the argument, else what a policy says. Set by the vhost.
         self.alternate: str | None = None
@@ -102,14 +104,30 @@ class Exchange(Destination):
         if binding.identity in self.bindings:
             return False
         self.bindings[binding.identity] = binding
+        if binding.destination.is_exchange:
+            name = binding.destination.name
+            self._exchanges[name] = self._exchanges.get(name, 0) + 1
         self.add(binding)
         return True
 
     def unbind(self, identity: tuple[bool, str, str, bytes]) -> Binding | None:
         binding = self.bindings.pop(identity, None)
-        if binding is not None:
-            self.remove(binding)
+        if binding is None:
+            return None
+        if binding.destination.is_exchange:
+            name = binding.destination.name
+            self._exchanges[name] -= 1
+            if not self._exchanges[name]:
+                del self._exchanges[name]
+        self.remove(binding)
         return binding
+
+    def next_exchanges(self) -> list[str]:
+        """Names of the exchanges that a message may go to from here, the alternate included."""
+        names = list(self._exchanges)
+        if self.alternate is not None:
+            names.append(self.alternate)
+        return names
 
     def add(self, binding: Binding) -> None:
         """Index a new binding."""
@@ -118,5 +136,5 @@ class Exchange(Destination):
         """Forget an indexed binding."""
 
     def match(self, envelope: Envelope) -> list[Destination]:
-        """Destinations of this exchange's own bindings; may hold one more than once."""
+        """Destinations of this exchange's own bindings; may hold one more than once. Callers must not change it."""
         return []

@@ -1,0 +1,60 @@
+# make run and make test set everything up by themselves; `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-interpreted test-compiled check build clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+run: build ## set up and start the broker with its web page
+	$(BIN)/warren serve
+
+test: build check test-interpreted test-compiled ## set up, check, and run the suite interpreted and compiled
+
+test-interpreted: build ## the suite on the source as it stands
+	PYTHONPATH=src $(PYTEST)
+
+test-compiled: build ## the suite on the installed, compiled package
+	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST)
+
+check: $(VENV)/.dependencies ## style, types and layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src tests
+	PYTHONPATH=src $(BIN)/python -m pytest -q tests/meta
+
+build: $(VENV)/.built ## .venv with the compiled package and all extras
+
+$(VENV)/.dependencies: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Warren needs Python 3.11 or later, found %s" % sys.version)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -c "$$LIST_REQUIREMENTS" <pyproject.toml >$(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --requirement $(VENV)/requirements.txt
+	touch $@
+
+# Without isolation and with build/ kept, only C files that changed are compiled again. The copied package is
+# removed first, so that a module deleted from src/ does not live on in the installation.
+$(VENV)/.built: $(VENV)/.dependencies setup.py $(SOURCES)
+	rm -rf build/lib* build/bdist*
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	touch $@
+
+define LIST_REQUIREMENTS
+import sys, tomllib
+project = tomllib.load(sys.stdin.buffer)
+lists = [project["build-system"]["requires"], project["project"]["dependencies"]]
+lists += project["project"]["optional-dependencies"].values()
+print("\n".join(line for lines in lists for line in lines))
+endef
+export LIST_REQUIREMENTS
+
+clean: ## remove what the above made
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,45 @@
+"""Writes the arguments of one method in order: the mirror of the reader."""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter
+
+from warren.amqp.fields import Table, encode_table
+from warren.amqp.numbers import write_shortstr, write_u16, write_u32, write_u64
+from warren.errors import SyntaxRefused
+
+
+class ArgumentWriter:
+    def __init__(self) -> None:
+        self._out = BytesWriter()
+
+    def octet(self, value: int) -> None:
+        if not 0 <= value <= 0xFF:
+            raise SyntaxRefused("number does not fit an octet")
+        self._out.append(value)
+
+    def short(self, value: int) -> None:
+        if not 0 <= value <= 0xFFFF:
+            raise SyntaxRefused("number does not fit a short")
+        write_u16(self._out, value)
+
+    def long(self, value: int) -> None:
+        if not 0 <= value <= 0xFFFFFFFF:
+            raise SyntaxRefused("number does not fit a long")
+        write_u32(self._out, value)
+
+    def longlong(self, value: int) -> None:
+        write_u64(self._out, value)
+
+    def shortstr(self, value: str) -> None:
+        write_shortstr(self._out, value)
+
+    def longstr(self, value: bytes) -> None:
+        self.long(len(value))
+        self._out.write(value)
+
+    def table(self, value: Table) -> None:
+        self._out.write(encode_table(value))
+
+    def getvalue(self) -> bytes:
+        return self._out.getvalue()

@@ -1,0 +1,118 @@
+"""basic.consume, cancel, qos and get: how clients ask for messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from warren.amqp import replies
+from warren.amqp.fields import Table
+from warren.amqp.methods import BasicCancel, BasicConsume, BasicGet, BasicQos
+from warren.broker.arguments import integer, resource
+from warren.broker.consumer import Consumer
+from warren.broker.queue import Queue
+from warren.broker.reply_to import REPLY_QUEUE, close_reply_queue, open_reply_queue
+from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+
+
+def consume(channel: Channel, method: BasicConsume) -> None:
+    if method.consumer_tag and method.consumer_tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{method.consumer_tag}'")
+    tag = method.consumer_tag or f"amq.ctag-{channel.connection.node.host.token()}"
+    if method.queue == REPLY_QUEUE:
+        _consume_replies(channel, method, tag)
+        return
+    name = channel.queue_name(method.queue)
+    channel.check("queue", name, "read")
+    queue = channel.vhost.queue(name, channel.connection)
+    priority = _priority(method.arguments)
+    _check_exclusive(queue, method.exclusive)
+    consumer = Consumer(channel, queue, tag, method.no_ack, method.exclusive, priority, method.arguments)
+    channel.consumers[tag] = consumer
+    queue.add_consumer(consumer)
+    if not method.no_wait:
+        channel.connection.send(replies.consume_ok(channel.number, tag))
+    queue.drain()
+
+
+def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
+    if not method.no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    if channel.reply_consumer is not None:
+        raise PreconditionFailed("reply consumer already set")
+    open_reply_queue(channel, Consumer(channel, channel.vhost.reply_queue, tag, True, False, 0, {}))
+    if not method.no_wait:
+        channel.connection.send(replies.consume_ok(channel.number, tag))
+
+
+def _priority(arguments: Table) -> i64:
+    field = arguments.get("x-priority")
+    if field is None:
+        return 0
+    if isinstance(field.value, bool) or not isinstance(field.value, int):
+        raise PreconditionFailed("Invalid arguments in declaration of consumer: x-priority must be an integer")
+    return integer(field)
+
+
+def _check_exclusive(queue: Queue, wants_exclusive: bool) -> None:
+    in_use = queue.exclusive_consumer is not None
+    if wants_exclusive and (queue.consumers.count > 0 or queue.single_active):
+        in_use = True
+    if in_use:
+        raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")
+
+
+def cancel(channel: Channel, method: BasicCancel) -> None:
+    """Unacked messages of the consumer stay with the channel. An unknown tag is no error."""
+    consumer = channel.consumers.pop(method.consumer_tag, None)
+    reply_consumer = channel.reply_consumer
+    if consumer is not None:
+        consumer.queue.remove_consumer(consumer)
+    elif reply_consumer is not None and reply_consumer.tag == method.consumer_tag:
+        close_reply_queue(channel)
+    if not method.no_wait:
+        channel.connection.send(replies.cancel_ok(channel.number, method.consumer_tag))
+    if consumer is not None and consumer.queue.is_unused_auto_delete():
+        channel.vhost.delete_queue(consumer.queue)
+
+
+def qos(channel: Channel, method: BasicQos) -> None:
+    """Without `global`: for consumers that start after it, each for itself. With it: for the channel as a whole."""
+    if method.prefetch_size != 0:
+        raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_:
+        channel.prefetch = method.prefetch_count
+        for consumer in channel.consumers.values():
+            channel.connection.drain_soon(consumer.queue)
+    else:
+        channel.consumer_prefetch = method.prefetch_count
+    channel.connection.send(replies.basic_qos_ok(channel.number))
+
+
+def get(channel: Channel, method: BasicGet) -> None:
+    name = channel.queue_name(method.queue)
+    channel.check("queue", name, "read")
+    queue = channel.vhost.queue(name, channel.connection)
+    entry = queue.get()
+    if entry is None:
+        channel.connection.send(replies.get_empty(channel.number))
+        return
+    message = entry.message
+    channel.counters.got += 1
+    if method.no_ack:
+        queue.counters.got_no_ack += 1
+        tag = channel.unacked.skip()
+        queue.backing.settle(entry)
+    else:
+        queue.counters.got += 1
+        tag = channel.unacked.add(entry)
+        queue.hold(entry)
+    origin = message.origin
+    channel.connection.send(
+        replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length)
+        + channel.framed(message)
+    )

@@ -1,0 +1,123 @@
+"""Exchanges as clients ask for them: declare, delete, bind, unbind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.amqp import replies
+from warren.amqp.fields import Field
+from warren.amqp.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind
+from warren.broker.arguments import compare_argument, compare_flag, resource
+from warren.broker.exchanges.types import check_type
+from warren.broker.exchanges.base import Exchange
+from warren.errors import AccessRefused, PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+
+
+def strip_line_ends(name: str) -> str:
+    """RabbitMQ drops CR and LF from names; clients that build names from lines rely on it."""
+    return name.replace("\r", "").replace("\n", "")
+
+
+def refuse_default(name: str) -> None:
+    if name == "":
+        raise AccessRefused("operation not permitted on the default exchange")
+
+
+def declare(channel: Channel, method: ExchangeDeclare) -> None:
+    name = strip_line_ends(method.exchange)
+    vhost = channel.vhost
+    if method.passive:
+        refuse_default(name)
+        channel.connection.node.access.check_any(channel.user, vhost.name, "exchange", name)
+        vhost.exchange(name)
+    else:
+        _declare(channel, method, name)
+    if not method.no_wait:
+        channel.connection.send(replies.exchange_declare_ok(channel.number))
+
+
+def _declare(channel: Channel, method: ExchangeDeclare, name: str) -> None:
+    vhost = channel.vhost
+    check_type(method.type)
+    refuse_default(name)
+    channel.check("exchange", name, "configure")
+    existing = vhost.exchanges.get(name)
+    if existing is not None:
+        check_equivalence(existing, method)
+        return
+    if name.startswith("amq."):
+        raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    alternate = method.arguments.get("alternate-exchange")
+    if alternate is not None:
+        _check_alternate(channel, name, alternate)
+    vhost.add_exchange(name, method.type, method.durable, method.auto_delete, method.internal, method.arguments)
+
+
+def _check_alternate(channel: Channel, name: str, alternate: Field) -> None:
+    if alternate.tag != "S" or not isinstance(alternate.value, str):
+        raise PreconditionFailed(
+            f"invalid arg 'alternate-exchange' for {resource('exchange', name, channel.vhost.name)}"
+        )
+    channel.check("exchange", name, "read")
+    channel.check("exchange", alternate.value, "write")
+
+
+def check_equivalence(existing: Exchange, method: ExchangeDeclare) -> None:
+    """Type, flags and the alternate exchange; other arguments are not compared."""
+    what = resource("exchange", existing.name, existing.vhost)
+    if existing.type != method.type:
+        raise PreconditionFailed(
+            f"inequivalent arg 'type' for {what}: received '{method.type}' but current is '{existing.type}'"
+        )
+    compare_flag("durable", method.durable, existing.durable, what)
+    compare_flag("auto_delete", method.auto_delete, existing.auto_delete, what)
+    compare_flag("internal", method.internal, existing.internal, what)
+    key = "alternate-exchange"
+    compare_argument(key, method.arguments.get(key), existing.arguments.get(key), what)
+
+
+def delete(channel: Channel, method: ExchangeDelete) -> None:
+    name = strip_line_ends(method.exchange)
+    vhost = channel.vhost
+    refuse_default(name)
+    if name.startswith("amq."):
+        raise AccessRefused(f"deletion of system {resource('exchange', name, vhost.name)} not allowed")
+    channel.check("exchange", name, "configure")
+    exchange = vhost.exchanges.get(name)
+    if exchange is not None:
+        if method.if_unused and exchange.bindings:
+            raise PreconditionFailed(f"{resource('exchange', name, vhost.name)} in use")
+        vhost.delete_exchange(exchange)
+    if not method.no_wait:
+        channel.connection.send(replies.exchange_delete_ok(channel.number))
+
+
+def bind(channel: Channel, method: ExchangeBind) -> None:
+    source, destination = strip_line_ends(method.source), strip_line_ends(method.destination)
+    check_binding(channel, source, "exchange", destination, method.routing_key)
+    channel.vhost.add_binding(source, "exchange", destination, method.routing_key, method.arguments)
+    if not method.no_wait:
+        channel.connection.send(replies.exchange_bind_ok(channel.number))
+
+
+def unbind(channel: Channel, method: ExchangeUnbind) -> None:
+    source, destination = strip_line_ends(method.source), strip_line_ends(method.destination)
+    check_binding(channel, source, "exchange", destination, method.routing_key)
+    channel.vhost.remove_binding(source, "exchange", destination, method.routing_key, method.arguments)
+    if not method.no_wait:
+        channel.connection.send(replies.exchange_unbind_ok(channel.number))
+
+
+def check_binding(channel: Channel, source: str, kind: str, destination: str, key: str) -> None:
+    """Write on where it leads, read on where it comes from, and for topics on the key."""
+    refuse_default(source)
+    if kind == "exchange":
+        refuse_default(destination)
+    channel.check(kind, destination, "write")
+    channel.check("exchange", source, "read")
+    exchange = channel.vhost.exchanges.get(source)
+    if exchange is not None and exchange.type == "topic":
+        channel.connection.node.access.check_topic(channel.user, channel.vhost.name, source, key, "read")

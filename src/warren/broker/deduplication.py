@@ -1,0 +1,65 @@
+"""Optional deduplication: a message whose id was seen within the window is answered but not queued again.
+
+Arguments of the queue: x-message-deduplication (true), x-cache-size, x-cache-ttl (ms), and x-deduplication-header,
+the name of the header that carries the id (the same name by default).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from warren.amqp.fields import Table
+from warren.broker.arguments import integer
+from warren.broker.message import Message
+
+_DEFAULT_SIZE: Final = 1000
+_DEFAULT_HEADER: Final = "x-deduplication-header"
+
+
+class Deduplication:
+    def __init__(self, size: i64, ttl: i64, header: str) -> None:
+        self.size: i64 = size
+        # -1: an id is forgotten only when newer ones push it out.
+        self.ttl: i64 = ttl
+        self.header = header
+        # Oldest first, because a dict keeps the order of insertion.
+        self._seen: dict[object, int] = {}
+
+    @staticmethod
+    def of(arguments: Table) -> Deduplication | None:
+        switch = arguments.get("x-message-deduplication")
+        if switch is None or not switch.value:
+            return None
+        size = arguments.get("x-cache-size")
+        ttl = arguments.get("x-cache-ttl")
+        header = arguments.get("x-deduplication-header")
+        return Deduplication(
+            _DEFAULT_SIZE if size is None else integer(size),
+            -1 if ttl is None else integer(ttl),
+            _DEFAULT_HEADER if header is None else str(header.value),
+        )
+
+    def is_duplicate(self, message: Message, now: i64) -> bool:
+        """Remembers the id of a message that is none."""
+        headers = message.properties().headers
+        field = None if headers is None else headers.get(self.header)
+        if field is None or not isinstance(field.value, (str, bytes, int)):
+            return False
+        self._forget_old(now)
+        if field.value in self._seen:
+            return True
+        self._seen[field.value] = now
+        if len(self._seen) > self.size:
+            del self._seen[next(iter(self._seen))]
+        return False
+
+    def _forget_old(self, now: i64) -> None:
+        if self.ttl < 0:
+            return
+        while self._seen:
+            oldest = next(iter(self._seen))
+            if self._seen[oldest] + self.ttl > now:
+                return
+            del self._seen[oldest]

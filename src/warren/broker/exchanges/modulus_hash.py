@@ -1,0 +1,33 @@
+"""x-modulus-hash: the hash of the keys modulo the number of bindings picks one. Made for a fixed set of queues."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
+from warren.broker.exchanges.hashing import hash_text, mix
+
+
+class ModulusHashExchange(Exchange):
+    def __init__(self, vhost: str, name: str) -> None:
+        super().__init__(vhost, name, "x-modulus-hash")
+        self._ordered: list[Destination] | None = None
+
+    def add(self, binding: Binding) -> None:
+        self._ordered = None
+
+    def remove(self, binding: Binding) -> None:
+        self._ordered = None
+
+    def match(self, envelope: Envelope) -> list[Destination]:
+        ordered = self._ordered
+        if ordered is None:
+            # By name, so that a restart, which may recover bindings in another order, moves no key.
+            ordered = [self.bindings[identity].destination for identity in sorted(self.bindings)]
+            self._ordered = ordered
+        if not ordered:
+            return []
+        place: i64 = 0
+        for key in envelope.keys:
+            place = mix(place ^ hash_text(key))
+        return [ordered[place % len(ordered)]]

@@ -1,0 +1,70 @@
+"""The types of exchange that may be declared, by the name that clients give."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warren.amqp.fields import Table
+from warren.broker.exchanges.base import Exchange
+from warren.broker.exchanges.consistent_hash import ConsistentHashExchange
+from warren.broker.exchanges.direct import DirectExchange
+from warren.broker.exchanges.fanout import FanoutExchange
+from warren.broker.exchanges.headers import HeadersExchange
+from warren.broker.exchanges.modulus_hash import ModulusHashExchange
+from warren.broker.exchanges.random import LocalRandomExchange, RandomExchange
+from warren.broker.exchanges.topic import TopicExchange
+from warren.errors import PreconditionFailed
+
+KNOWN_TYPES: Final = (
+    "direct",
+    "fanout",
+    "topic",
+    "headers",
+    "x-consistent-hash",
+    "x-modulus-hash",
+    "x-random",
+    "x-local-random",
+)
+
+
+def check_type(type: str) -> None:
+    if type not in KNOWN_TYPES:
+        raise PreconditionFailed(f"unknown exchange type '{type}'")
+
+
+def create(
+    type: str,
+    vhost: str,
+    name: str,
+    durable: bool = True,
+    auto_delete: bool = False,
+    internal: bool = False,
+    arguments: Table | None = None,
+) -> Exchange:
+    """A new exchange without bindings; refuses (PreconditionFailed) an unknown type and arguments it cannot serve."""
+    check_type(type)
+    own_arguments: Table = {} if arguments is None else arguments
+    exchange = _of_type(type, vhost, name, own_arguments)
+    exchange.durable = durable
+    exchange.auto_delete = auto_delete
+    exchange.internal = internal
+    exchange.arguments = own_arguments
+    return exchange
+
+
+def _of_type(type: str, vhost: str, name: str, arguments: Table) -> Exchange:
+    if type == "direct":
+        return DirectExchange(vhost, name)
+    if type == "fanout":
+        return FanoutExchange(vhost, name)
+    if type == "topic":
+        return TopicExchange(vhost, name)
+    if type == "headers":
+        return HeadersExchange(vhost, name)
+    if type == "x-consistent-hash":
+        return ConsistentHashExchange(vhost, name, arguments)
+    if type == "x-modulus-hash":
+        return ModulusHashExchange(vhost, name)
+    if type == "x-local-random":
+        return LocalRandomExchange(vhost, name)
+    return RandomExchange(vhost, name)

@@ -1,0 +1,260 @@
+"""Channel 0: protocol header, login, tuning, opening a vhost, closing; and what may be told to whom before login."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.amqp import replies
+from warren.amqp.constants import CONNECTION_TUNE, FRAME_MIN_SIZE, PROTOCOL_HEADER
+from warren.amqp.fields import Field, Table, decode_table, table_of
+from warren.amqp.methods import (
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    Method,
+)
+from warren.broker.access import is_loopback
+from warren.errors import (
+    AmqpError,
+    ChannelError,
+    CommandInvalid,
+    HardError,
+    LoginRefused,
+    NotAllowed,
+    SyntaxRefused,
+)
+
+if TYPE_CHECKING:
+    from warren.broker.connection import Connection
+
+_CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+# Clients branch on these two (kombu's prefetch, Celery's queue types): Warren behaves like this release.
+_PRODUCT: Final = "RabbitMQ"
+_VERSION: Final = "3.13.7"
+_INFO: Final = 20
+
+_STARTING: Final = "starting"
+_AUTHENTICATING: Final = "securing"
+_TUNING: Final = "tuning"
+_OPENING: Final = "opening"
+_OPEN: Final = "running"
+
+
+class Handshake:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.greeted = False
+        self.state = _STARTING
+        self._updating_secret = False
+
+    def greet(self, header: bytes) -> None:
+        """The first eight bytes. Whoever speaks something else is told what we speak."""
+        connection = self.connection
+        self.greeted = True
+        if header not in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
+            connection.node.host.log(_INFO, f"closing {connection.name}: not AMQP 0-9-1 ({header!r})")
+            connection.send(PROTOCOL_HEADER)
+            connection.end()
+            return
+        settings = connection.node.settings
+        mechanisms = list(settings.mechanisms)
+        if connection.tls_subject is not None:
+            mechanisms.append("EXTERNAL")
+        connection.send(replies.connection_start(self._server_properties(), " ".join(mechanisms)))
+
+    def _server_properties(self) -> Table:
+        settings = self.connection.node.settings
+        properties = table_of(
+            {
+                "cluster_name": settings.cluster_name,
+                "copyright": "Copyright (c) the Warren developers",
+                "information": "Warren, a message broker in Python that speaks AMQP 0-9-1 as RabbitMQ does",
+                "platform": "Python",
+                "product": _PRODUCT,
+                "version": _VERSION,
+                "warren_version": self.connection.node.version,
+            }
+        )
+        properties["capabilities"] = Field("F", table_of(dict.fromkeys(_CAPABILITIES, True)))
+        return properties
+
+    def handle(self, method: Method) -> None:
+        if isinstance(method, ConnectionClose) and self.state == _OPEN:
+            self.connection.closed_by_client()
+        elif isinstance(method, ConnectionUpdateSecret) and self.state == _OPEN:
+            self._update_secret(method)
+        elif isinstance(method, ConnectionStartOk) and self.state == _STARTING:
+            self._start_ok(method)
+        elif isinstance(method, ConnectionTuneOk) and self.state == _TUNING:
+            self._tune_ok(method)
+        elif isinstance(method, ConnectionOpen) and self.state == _OPENING:
+            self._open(method)
+        elif isinstance(method, ConnectionClose):
+            self.connection.closed_by_client()
+        else:
+            raise ChannelError(f"unexpected method in connection state {self.state}")
+
+    def may_tell(self, error: AmqpError) -> bool:
+        """Before login only a refused login is told, and only to clients that asked to be told."""
+        if self.state == _OPEN:
+            return True
+        if isinstance(error, LoginRefused):
+            return self.connection.can("authentication_failure_close")
+        return isinstance(error, NotAllowed) or (isinstance(error, CommandInvalid) and self.state == _STARTING)
+
+    # -- login -----------------------------------------------------------------------------------------------------
+
+    def _start_ok(self, method: ConnectionStartOk) -> None:
+        connection = self.connection
+        connection.client_properties = method.client_properties
+        capabilities = method.client_properties.get("capabilities")
+        if capabilities is not None and isinstance(capabilities.value, dict):
+            connection.client_capabilities = capabilities.value
+        connection.mechanism = method.mechanism
+        self.state = _AUTHENTICATING
+        if method.mechanism == "EXTERNAL" and connection.tls_subject is not None:
+            self._log_in(connection.tls_subject, connection.tls_subject in connection.node.access.users)
+            return
+        if method.mechanism not in connection.node.settings.mechanisms:
+            self.state = _STARTING
+            raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
+        if method.mechanism == "PLAIN":
+            user, password = _plain(method.response)
+        else:
+            user, password = _amqplain(method.response)
+        connection.user = user
+        self._verify(user, password)
+
+    def _verify(self, user: str, password: str) -> None:
+        connection = self.connection
+        known = connection.node.access.users.get(user)
+        connection.awaiting_password = True
+        # An unknown user is verified against nothing, so that it takes as long as a wrong password.
+        connection.node.host.verify_password(
+            connection,
+            known.hashing_algorithm if known is not None else "",
+            known.password_hash if known is not None else "",
+            password,
+        )
+
+    def password_verified(self, is_right: bool) -> None:
+        connection = self.connection
+        connection.awaiting_password = False
+        try:
+            if self._updating_secret:
+                self._secret_updated(is_right)
+            else:
+                self._log_in(connection.user, is_right)
+        except HardError as error:
+            connection.fail(error)
+            return
+        connection.read_on()
+
+    def _log_in(self, user: str, is_right: bool) -> None:
+        connection = self.connection
+        node = connection.node
+        if not is_right:
+            self._refuse_login(f"{connection.mechanism} login refused: user '{user}' - invalid credentials")
+        if user in node.settings.loopback_users and not is_loopback(connection.peer_host):
+            self._refuse_login(f"user '{user}' can only connect via localhost")
+        connection.user = user
+        settings = node.settings
+        self.state = _TUNING
+        connection.send(replies.tune(settings.channel_max, settings.frame_max, settings.heartbeat))
+
+    def _refuse_login(self, why: str) -> None:
+        connection = self.connection
+        connection.node.host.log(40, f"{connection.name}: {why}")
+        connection.node.counters.logins_refused += 1
+        raise LoginRefused(
+            f"Login was refused using authentication mechanism {connection.mechanism}. "
+            "For details see the broker logfile."
+        )
+
+    # -- tuning and opening ----------------------------------------------------------------------------------------
+
+    def _tune_ok(self, method: ConnectionTuneOk) -> None:
+        connection = self.connection
+        settings = connection.node.settings
+        _check_negotiated("frame_max", method.frame_max, FRAME_MIN_SIZE, settings.frame_max)
+        _check_negotiated("channel_max", method.channel_max, 1, settings.channel_max)
+        connection.frame_max = method.frame_max
+        connection.channel_max = method.channel_max
+        connection.heartbeat = method.heartbeat
+        self.state = _OPENING
+
+    def _open(self, method: ConnectionOpen) -> None:
+        connection = self.connection
+        node = connection.node
+        name = method.virtual_host
+        node.check_connection_limit(connection)
+        vhost = node.vhosts.get(name)
+        if vhost is None:
+            raise NotAllowed(f"vhost {name} not found")
+        vhost.check_connection_limit(connection.user)
+        node.check_user_connection_limit(connection)
+        if not node.access.may_access_vhost(connection.user, name):
+            raise NotAllowed(f"access to vhost '{name}' refused for user '{connection.user}'")
+        self.state = _OPEN
+        connection.opened(vhost)
+        connection.send(replies.open_ok())
+        connection.node.opened(connection)
+
+    # -- a new secret ----------------------------------------------------------------------------------------------
+
+    def _update_secret(self, method: ConnectionUpdateSecret) -> None:
+        self._updating_secret = True
+        self._verify(self.connection.user, method.new_secret.decode("utf-8", "replace"))
+
+    def _secret_updated(self, is_right: bool) -> None:
+        self._updating_secret = False
+        connection = self.connection
+        vhost = connection.vhost
+        allowed = vhost is not None and connection.node.access.may_access_vhost(connection.user, vhost.name)
+        if not is_right or not allowed:
+            raise NotAllowed("New secret was refused by one of the backends")
+        for channel in connection.channels.values():
+            channel.cancel_unreadable()
+        connection.send(replies.update_secret_ok())
+
+
+def _plain(response: bytes) -> tuple[str, str]:
+    parts = response.split(b"\x00")
+    if len(parts) != 3 or parts[0] != b"":
+        raise SyntaxRefused(f"response {response!r} invalid")
+    return parts[1].decode("utf-8", "replace"), parts[2].decode("utf-8", "replace")
+
+
+def _amqplain(response: bytes) -> tuple[str, str]:
+    table = decode_table(response, 0, len(response))
+    login = table.get("LOGIN")
+    password = table.get("PASSWORD")
+    if login is None or password is None or not isinstance(login.value, str) or not isinstance(password.value, str):
+        raise SyntaxRefused("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
+    return login.value, password.value
+
+
+def _check_negotiated(name: str, value: i64, least: i64, most: i64) -> None:
+    if value != 0 and value < least:
+        raise NotAllowed(
+            f"negotiated {name} = {value} is lower than the minimum allowed value ({least})", CONNECTION_TUNE
+        )
+    if most != 0 and (value == 0 or value > most):
+        shown = "0 (no limit)" if value == 0 else str(value)
+        raise NotAllowed(
+            f"negotiated {name} = {shown} is higher than the maximum allowed value ({most})", CONNECTION_TUNE
+        )

@@ -1,0 +1,85 @@
+"""A message as the broker keeps it: the publisher's own frames, verbatim, and the few facts the path needs.
+
+Properties and body are not decoded on the way: a content header and its body frames go out as they came in,
+with the channel number patched where it differs. What a rule must know (persistent, priority, TTL) is peeked once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.amqp.frames import properties_span
+from warren.amqp.properties import Properties, decode_properties
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+    from warren.broker.consumer import Consumer
+    from warren.broker.queue import Queue
+
+NEVER: Final[i64] = -1
+
+
+def short(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogateescape")
+    return bytes([len(raw)]) + raw
+
+
+class Origin:
+    """Exchange and routing keys of a publish; shared by all messages that were published alike."""
+
+    def __init__(self, exchange: str, keys: list[str], hidden: i64 = 0) -> None:
+        self.exchange = exchange
+        # The routing key first, then CC, then BCC; the last `hidden` ones are BCC and shown to nobody.
+        self.keys = keys
+        self.hidden: i64 = hidden
+        # What follows the redelivered bit in basic.deliver, up to and with the frame end.
+        self.suffix = short(exchange) + short(keys[0]) + b"\xce"
+
+
+class Message:
+    def __init__(self, origin: Origin, content: bytes, channel: i64, body_size: i64) -> None:
+        self.origin = origin
+        self.content = content
+        # The channel number that stands in the frames of `content`.
+        self.channel: i64 = channel
+        self.body_size: i64 = body_size
+        self.persistent = False
+        self.priority: i64 = 0
+        # From the expiration property, in milliseconds.
+        self.ttl: i64 = NEVER
+        # Where the store keeps it; 0 = nowhere.
+        self.position: i64 = 0
+
+    def properties(self) -> Properties:
+        start, end = properties_span(self.content)
+        return decode_properties(self.content, start, end)
+
+
+class Delivery:
+    """A message on its way to queues: who sent it, and whether somebody waits for an answer."""
+
+    def __init__(self, message: Message, sender: Channel | None, mandatory: bool, seqno: i64) -> None:
+        self.message = message
+        self.sender = sender
+        self.mandatory = mandatory
+        # The publisher's sequence number on its channel; 0 = no confirm wanted.
+        self.seqno: i64 = seqno
+
+
+class Entry:
+    """A message's place in one queue."""
+
+    def __init__(self, message: Message, queue: Queue, sequence: i64, expires_at: i64) -> None:
+        self.message = message
+        self.queue = queue
+        # Position in the queue: grows with every publish, and a requeued message goes back to its own.
+        self.sequence: i64 = sequence
+        # Milliseconds of Node.now; NEVER = does not expire.
+        self.expires_at: i64 = expires_at
+        self.redelivered = False
+        # How often it was handed out and came back (x-delivery-count of quorum queues).
+        self.returns: i64 = 0
+        # Who holds it unacked; None while it waits, and after basic.get.
+        self.consumer: Consumer | None = None

@@ -1,0 +1,41 @@
+"""Queue monitoring: a queue that fails takes down neither its publishers' channels nor the broker.
+
+Whatever a queue raises while it takes a message in is a fault of that queue alone: it is logged once, its publishers
+get nacks, its consumers a basic.cancel, and it starts anew from what its store still has.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from warren.broker.message import Delivery
+from warren.broker.queue import Queue
+
+if TYPE_CHECKING:
+    from warren.broker.node import Node
+
+_ERROR: Final = 40
+
+
+class Monitor:
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.failures = 0
+
+    def publish(self, queue: Queue, delivery: Delivery) -> bool:
+        try:
+            return queue.publish(delivery)
+        except Exception:
+            self.failed(queue)
+            return False
+
+    def failed(self, queue: Queue) -> None:
+        self.failures += 1
+        self.node.host.log(_ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
+        for connection in list(self.node.connections.values()):
+            for channel in list(connection.channels.values()):
+                channel.queue_failed(queue)
+        for consumer in queue.consumers.all():
+            consumer.channel.cancel_by_broker(consumer)
+        queue.restart()

@@ -1,0 +1,67 @@
+"""A backing for x-max-priority: one ordinary backing per level, the highest non-empty level first."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.broker.message import Entry, Message
+from warren.broker.store import Backing
+
+
+class PriorityBacking(Backing):
+    def __init__(self, levels: list[Backing]) -> None:
+        super().__init__()
+        # levels[p] holds priority p.
+        self.levels = levels
+
+    def _level(self, message: Message) -> Backing:
+        top: i64 = len(self.levels) - 1
+        return self.levels[min(message.priority, top)]
+
+    def _highest(self) -> Backing | None:
+        for level in reversed(self.levels):
+            if level.length > 0:
+                return level
+        return None
+
+    def publish(self, entry: Entry) -> None:
+        self._level(entry.message).publish(entry)
+        self.length += 1
+        self.body_bytes += entry.message.body_size
+
+    def publish_delivered(self, entry: Entry) -> None:
+        self._level(entry.message).publish_delivered(entry)
+
+    def peek(self) -> Entry | None:
+        level = self._highest()
+        return None if level is None else level.peek()
+
+    def fetch(self) -> Entry:
+        level = self._highest()
+        assert level is not None
+        entry = level.fetch()
+        self.length -= 1
+        self.body_bytes -= entry.message.body_size
+        return entry
+
+    def requeue(self, entry: Entry) -> None:
+        self._level(entry.message).requeue(entry)
+        self.length += 1
+        self.body_bytes += entry.message.body_size
+
+    def settle(self, entry: Entry) -> None:
+        self._level(entry.message).settle(entry)
+
+    def purge(self) -> i64:
+        count = self.length
+        for level in self.levels:
+            level.purge()
+        self.length = 0
+        self.body_bytes = 0
+        return count
+
+    def snapshot(self, limit: i64) -> list[Entry]:
+        entries: list[Entry] = []
+        for level in reversed(self.levels):
+            entries += level.snapshot(limit)
+        return entries[:limit]

@@ -1,0 +1,342 @@
+"""A queue: takes messages in, hands them to consumers, keeps the rest in order.
+
+The invariant: either nothing is ready, or no consumer can take anything. A publish therefore looks for a consumer
+only when nothing waits, and whatever lets a consumer take again (an ack, a flushed socket) calls `drain`.
+Limits, TTL, consumers and dead letters are in limits.py, expiry.py, consumer.py and deadletter.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.amqp.fields import Table
+from warren.broker.arguments import QUORUM, QueueOptions, integer
+from warren.broker.consumer import Consumer, Consumers
+from warren.broker.deduplication import Deduplication
+from warren.broker.exchanges.base import Destination
+from warren.broker.expiry import (
+    AckTimeout,
+    ExpiryTimer,
+    IdleTimer,
+    arm_expiry,
+    drop_expired,
+    expiry_of,
+    is_expired,
+)
+from warren.broker.limits import drop_excess, is_full_for
+from warren.broker.message import NEVER, Delivery, Entry, Message
+from warren.broker.priority import PriorityBacking
+from warren.broker.store import Backing
+
+if TYPE_CHECKING:
+    from warren.broker.connection import Connection
+    from warren.broker.interceptors import QueueDecorator
+    from warren.broker.node import Node
+
+REASON_REJECTED: Final = "rejected"
+REASON_EXPIRED: Final = "expired"
+REASON_MAXLEN: Final = "maxlen"
+REASON_DELIVERY_LIMIT: Final = "delivery_limit"
+
+
+class QueueCounters:
+    """Statistics of one queue; they only ever grow."""
+
+    def __init__(self) -> None:
+        self.published: i64 = 0
+        self.delivered: i64 = 0
+        self.delivered_no_ack: i64 = 0
+        self.got: i64 = 0
+        self.got_no_ack: i64 = 0
+        self.got_empty: i64 = 0
+        self.redelivered: i64 = 0
+        self.acked: i64 = 0
+        self.rejected_publishes: i64 = 0
+        self.dead_lettered: i64 = 0
+
+
+class Queue(Destination):
+    def __init__(
+        self,
+        node: Node,
+        vhost: str,
+        name: str,
+        type_: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: Connection | None,
+        arguments: Table,
+    ) -> None:
+        super().__init__(vhost, name, False)
+        self.node = node
+        self.type = type_
+        self.durable = durable
+        self.auto_delete = auto_delete
+        # The connection that declared it exclusive; it dies with that connection.
+        self.exclusive_owner = owner
+        self.arguments = arguments
+        self.policy: str | None = None
+        self.operator_policy: str | None = None
+        self.effective_policy: dict[str, object] = {}
+        self.options = QueueOptions(arguments, {}, type_)
+        self.counters = QueueCounters()
+        self.consumers = Consumers()
+        self.exclusive_consumer: Consumer | None = None
+        self.single_active = "x-single-active-consumer" in arguments and bool(
+            arguments["x-single-active-consumer"].value
+        )
+        self.max_priority: i64 = integer(arguments["x-max-priority"]) if "x-max-priority" in arguments else 0
+        self.deduplication = Deduplication.of(arguments)
+        self.decorators: list[QueueDecorator] = []
+        self.backing: Backing = self._open_backing()
+        self.deleted = False
+        self.had_consumers = False
+        self.unacked: i64 = 0
+        self.unacked_bytes: i64 = 0
+        self.next_sequence: i64 = 1
+        # True once any entry had an expiry: queues without TTL never look at heads or timers.
+        self.has_expiring = False
+        self.expiry_timer = ExpiryTimer(self)
+        self.idle_timer = IdleTimer(self)
+        self.last_used: i64 = node.now
+        # Publishers that wait for this queue's grant of credit: see credit.py.
+        self.owed_credit = False
+
+    def _open_backing(self) -> Backing:
+        if self.max_priority == 0:
+            return self.node.store.open(self)
+        return PriorityBacking([self.node.store.open(self) for _ in range(self.max_priority + 1)])
+
+    # -- publishing ------------------------------------------------------------------------------------------------
+
+    def publish(self, delivery: Delivery) -> bool:
+        """False when the queue refuses the message: the publisher gets a nack."""
+        message = delivery.message
+        options = self.options
+        if options.rejects_when_full and options.has_length_limit and is_full_for(self, message):
+            return self._refuse(message)
+        if self.deduplication is not None and self.deduplication.is_duplicate(message, self.node.now):
+            # The broker already answers for the first copy, so the publisher hears ack, not nack.
+            return True
+        self.counters.published += 1
+        backing = self.backing
+        if backing.length == 0 and self.consumers.count > 0:
+            consumer = self.consumers.next_able()
+            if consumer is not None:
+                self._deliver_straight(consumer, message)
+                return True
+        if options.ttl == 0 and options.dead_letter_exchange is None:
+            backing.discard(message)
+            return True
+        entry = self._entry(message)
+        backing.publish(entry)
+        if options.has_length_limit:
+            drop_excess(self)
+        if entry.expires_at != NEVER:
+            self.has_expiring = True
+            arm_expiry(self)
+        return True
+
+    def _entry(self, message: Message) -> Entry:
+        sequence = self.next_sequence
+        self.next_sequence = sequence + 1
+        ttl = self.options.ttl
+        if ttl == NEVER and message.ttl == NEVER:
+            return Entry(message, self, sequence, NEVER)
+        return Entry(message, self, sequence, expiry_of(self.node.now, ttl, message.ttl))
+
+    def _deliver_straight(self, consumer: Consumer, message: Message) -> None:
+        entry = self._entry(message)
+        if consumer.no_ack:
+            self.backing.discard(message)
+        else:
+            self.backing.publish_delivered(entry)
+        self._hand_over(consumer, entry)
+
+    def _refuse(self, message: Message) -> bool:
+        self.counters.rejected_publishes += 1
+        if self.options.overflow == "reject-publish-dlx":
+            self.node.dead_letters.add(self, self._entry(message), REASON_MAXLEN, False)
+        return False
+
+    # -- delivering ------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Hand out what is ready while somebody can take it."""
+        backing = self.backing
+        if backing.length == 0:
+            return
+        now = self.node.now
+        while backing.length > 0:
+            consumer = self.consumers.next_able()
+            if consumer is None:
+                break
+            entry = backing.fetch()
+            if is_expired(entry, now):
+                self.remove(entry, REASON_EXPIRED)
+                continue
+            self._hand_over(consumer, entry)
+            if consumer.no_ack:
+                backing.settle(entry)
+        if self.has_expiring:
+            arm_expiry(self)
+
+    def _hand_over(self, consumer: Consumer, entry: Entry) -> None:
+        unacked = consumer.channel.unacked
+        counters = self.counters
+        if entry.redelivered:
+            counters.redelivered += 1
+        if consumer.no_ack:
+            counters.delivered_no_ack += 1
+            consumer.send(entry, unacked.skip())
+            return
+        counters.delivered += 1
+        entry.consumer = consumer
+        consumer.unacked += 1
+        self.hold(entry)
+        tag = unacked.add(entry)
+        consumer.send(entry, tag)
+        if self.options.consumer_timeout > 0:
+            self._watch_ack(consumer, entry, tag)
+
+    def _watch_ack(self, consumer: Consumer, entry: Entry, tag: i64) -> None:
+        timeout = self.options.consumer_timeout
+        self.node.timers.schedule(AckTimeout(consumer.channel, entry, tag, timeout), self.node.now + timeout)
+
+    def get(self) -> Entry | None:
+        """basic.get: the head, or None. The caller says what becomes of it."""
+        self.last_used = self.node.now
+        if self.has_expiring:
+            drop_expired(self)
+        if self.backing.length == 0:
+            self.counters.got_empty += 1
+            return None
+        entry = self.backing.fetch()
+        if entry.redelivered:
+            self.counters.redelivered += 1
+        if self.has_expiring:
+            arm_expiry(self)
+        return entry
+
+    def hold(self, entry: Entry) -> None:
+        """It is in a client's hands now."""
+        self.unacked += 1
+        self.unacked_bytes += entry.message.body_size
+
+    # -- settling --------------------------------------------------------------------------------------------------
+
+    def ack(self, entry: Entry) -> None:
+        self._release(entry)
+        self.counters.acked += 1
+        self.backing.settle(entry)
+
+    def reject(self, entry: Entry) -> None:
+        """Rejected for good: dead-lettered where there is somewhere to go."""
+        self._release(entry)
+        self.remove(entry, REASON_REJECTED)
+
+    def requeue(self, entries: list[Entry]) -> None:
+        """Given back: each to its own place, marked as handed out before."""
+        limit = self.options.delivery_limit
+        for entry in entries:
+            self._release(entry)
+            entry.redelivered = True
+            entry.returns += 1
+            if self.type == QUORUM and limit >= 0 and entry.returns > limit:
+                self.remove(entry, REASON_DELIVERY_LIMIT)
+            else:
+                self.backing.requeue(entry)
+        if self.options.has_length_limit:
+            drop_excess(self)
+        if self.has_expiring:
+            drop_expired(self)
+        self.drain()
+
+    def _release(self, entry: Entry) -> None:
+        self.unacked -= 1
+        self.unacked_bytes -= entry.message.body_size
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.unacked -= 1
+            entry.consumer = None
+
+    def remove(self, entry: Entry, reason: str) -> None:
+        """Out of the queue for good, and to the dead-letter exchange if there is one."""
+        if self.options.dead_letter_exchange is None:
+            self.backing.settle(entry)
+            return
+        self.node.dead_letters.add(self, entry, reason, True)
+
+    def purge(self) -> i64:
+        return self.backing.purge()
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        if self.single_active and self.consumers.active_one() is not None:
+            consumer.active = False
+        self.consumers.add(consumer)
+        self.had_consumers = True
+        if consumer.exclusive:
+            self.exclusive_consumer = consumer
+        self.tell_decorators()
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        if not self.consumers.remove(consumer):
+            return
+        if self.exclusive_consumer is consumer:
+            self.exclusive_consumer = None
+        if self.single_active and consumer.active:
+            self._promote()
+        self.last_used = self.node.now
+        self.arm_idle()
+        self.tell_decorators()
+
+    def _promote(self) -> None:
+        waiting = self.consumers.all()
+        if waiting:
+            waiting[0].active = True
+            self.drain()
+
+    def is_unused_auto_delete(self) -> bool:
+        return self.auto_delete and self.had_consumers and self.consumers.count == 0 and not self.deleted
+
+    def tell_decorators(self) -> None:
+        for decorator in self.decorators:
+            decorator.consumer_state_changed(self)
+
+    # -- policy and time -------------------------------------------------------------------------------------------
+
+    def apply_policy(self, policy: str | None, operator_policy: str | None, definition: dict[str, object]) -> None:
+        self.policy = policy
+        self.operator_policy = operator_policy
+        self.effective_policy = definition
+        self.options = QueueOptions(self.arguments, definition, self.type)
+        if self.options.has_length_limit:
+            drop_excess(self)
+        self.arm_idle()
+        for decorator in self.decorators:
+            decorator.policy_changed(self)
+
+    def arm_idle(self) -> None:
+        """x-expires: start counting unless somebody consumes."""
+        if self.options.expires >= 0 and self.consumers.count == 0 and not self.deleted:
+            self.node.timers.schedule(self.idle_timer, self.last_used + self.options.expires)
+
+    def restart(self) -> None:
+        """After a failure: begin again with what the store still has."""
+        self.consumers = Consumers()
+        self.exclusive_consumer = None
+        self.unacked = 0
+        self.unacked_bytes = 0
+        self.backing = self._open_backing()
+
+    def close(self) -> None:
+        """Deleted: nothing fires, nothing is handed out any more."""
+        self.deleted = True
+        self.node.timers.cancel(self.expiry_timer)
+        self.node.timers.cancel(self.idle_timer)
+        for decorator in self.decorators:
+            decorator.shutdown(self)

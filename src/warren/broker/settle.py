@@ -1,0 +1,107 @@
+"""What clients say about messages they hold: ack, nack, reject, recover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.broker.message import Entry
+from warren.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+    from warren.broker.queue import Queue
+
+ACK: Final = 0
+REJECT: Final = 1
+REQUEUE: Final = 2
+
+
+def ack_one(channel: Channel, tag: i64) -> None:
+    """The hot case: one tag, no transaction."""
+    entry = channel.unacked.take(tag)
+    if entry is None:
+        raise PreconditionFailed(f"unknown delivery tag {tag}")
+    channel.counters.acked += 1
+    queue = entry.queue
+    if queue.deleted:
+        return
+    queue.ack(entry)
+    if queue.backing.length > 0:
+        channel.connection.drain_soon(queue)
+
+
+def settle(channel: Channel, tag: i64, multiple: bool, outcome: int) -> None:
+    if outcome == ACK and not multiple and channel.transaction is None:
+        ack_one(channel, tag)
+        return
+    tags = _tags(channel, tag, multiple)
+    if channel.transaction is not None:
+        for one in tags:
+            held = channel.unacked.take(one)
+            if held is not None:
+                channel.transaction.settle(one, held, outcome)
+        return
+    entries: list[Entry] = []
+    for one in tags:
+        entry = channel.unacked.take(one)
+        if entry is not None:
+            entries.append(entry)
+    if outcome == ACK:
+        channel.counters.acked += len(entries)
+    settle_entries(channel, entries, outcome)
+
+
+def _tags(channel: Channel, tag: i64, multiple: bool) -> list[int]:
+    """The outstanding tags that are meant; one that is not outstanding is an error."""
+    unacked = channel.unacked
+    if not multiple:
+        if not unacked.has(tag):
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        return [tag]
+    if tag == 0:
+        return unacked.tags()
+    found = [one for one in unacked.tags() if one <= tag]
+    if tag >= unacked.next or not found:
+        raise PreconditionFailed(f"unknown delivery tag {tag}")
+    return found
+
+
+def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None:
+    if outcome == REQUEUE:
+        requeue(entries)
+        return
+    for entry in entries:
+        apply(entry, outcome)
+        if entry.queue.backing.length > 0:
+            channel.connection.drain_soon(entry.queue)
+
+
+def apply(entry: Entry, outcome: int) -> None:
+    queue = entry.queue
+    if queue.deleted:
+        return
+    if outcome == ACK:
+        queue.ack(entry)
+    elif outcome == REJECT:
+        queue.reject(entry)
+    else:
+        queue.requeue([entry])
+    if queue.backing.length > 0:
+        queue.drain()
+
+
+def requeue(entries: list[Entry]) -> None:
+    """Back to their queues, each queue's together so that none is handed out before all are back."""
+    by_queue: dict[Queue, list[Entry]] = {}
+    for entry in entries:
+        if not entry.queue.deleted:
+            by_queue.setdefault(entry.queue, []).append(entry)
+    for queue, own in by_queue.items():
+        queue.requeue(own)
+
+
+def recover(channel: Channel) -> None:
+    """Everything unacked on the channel goes back, whoever holds it."""
+    requeue(channel.unacked.take_all())

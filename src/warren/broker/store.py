@@ -1,0 +1,103 @@
+"""The store interface, and the store that forgets: what queues ask of whoever keeps their messages.
+
+A queue owns one Backing. The broker asks the Store one more thing: has everything so far reached the disk?
+`position` grows with every change; once `synced` has caught up with it, the change is durable.
+The classes here keep messages in memory, so everything is as durable as it will ever be at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from warren.broker.message import Entry, Message
+
+if TYPE_CHECKING:
+    from warren.broker.queue import Queue
+
+
+class Backing:
+    """The ready messages of one queue, in order of their sequence."""
+
+    def __init__(self) -> None:
+        self.length: i64 = 0
+        self.body_bytes: i64 = 0
+        self._entries: deque[Entry] = deque()
+        # What came back, by sequence. Always older than the newest entry, seldom more than a few.
+        self._returned: list[tuple[int, Entry]] = []
+
+    def publish(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self.length += 1
+        self.body_bytes += entry.message.body_size
+
+    def publish_delivered(self, entry: Entry) -> None:
+        """It went straight to a consumer who owes an ack: remember it for a crash, not for fetch."""
+
+    def discard(self, message: Message) -> None:
+        """It went straight through, or nowhere: there is nothing to remember."""
+
+    def peek(self) -> Entry | None:
+        entries = self._entries
+        returned = self._returned
+        if returned:
+            if not entries or returned[0][0] < entries[0].sequence:
+                return returned[0][1]
+            return entries[0]
+        return entries[0] if entries else None
+
+    def fetch(self) -> Entry:
+        """Take the head. The caller has seen that length > 0."""
+        returned = self._returned
+        if returned and (not self._entries or returned[0][0] < self._entries[0].sequence):
+            entry = heappop(returned)[1]
+        else:
+            entry = self._entries.popleft()
+        self.length -= 1
+        self.body_bytes -= entry.message.body_size
+        return entry
+
+    def requeue(self, entry: Entry) -> None:
+        """Back to its original position."""
+        heappush(self._returned, (entry.sequence, entry))
+        self.length += 1
+        self.body_bytes += entry.message.body_size
+
+    def settle(self, entry: Entry) -> None:
+        """Acked, dropped or dead-lettered: it never comes back."""
+
+    def purge(self) -> i64:
+        count = self.length
+        while self.length > 0:
+            self.settle(self.fetch())
+        return count
+
+    def snapshot(self, limit: i64) -> list[Entry]:
+        """The first `limit` entries in order, without taking them."""
+        waiting = [row[1] for row in sorted(self._returned)]
+        merged = sorted(waiting + list(self._entries), key=_by_sequence)
+        return merged[:limit]
+
+
+def _by_sequence(entry: Entry) -> int:
+    return entry.sequence
+
+
+class Store:
+    def __init__(self) -> None:
+        self.position: i64 = 0
+        self.synced: i64 = 0
+
+    def open(self, queue: Queue) -> Backing:
+        """The backing of a new or recovered queue."""
+        return Backing()
+
+    def delete(self, queue: Queue) -> None:
+        """The queue is gone, with all it held."""
+
+    def is_behind(self) -> bool:
+        """True while the disk cannot follow: queues then stop granting credit."""
+        return False

@@ -1,0 +1,60 @@
+"""Values written as Erlang writes them, because RabbitMQ's refusals quote them so and tools read those texts."""
+
+from __future__ import annotations
+
+from warren.amqp.fields import Field
+
+
+def erlang_term(value: object) -> str:
+    """A JSON value in Erlang's notation: <<"x">>, #{<<"a">> => 1}, [1,2]."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return erlang_binary(value)
+    if isinstance(value, list):
+        return "[" + ",".join([erlang_term(item) for item in value]) + "]"
+    if isinstance(value, dict):
+        return "#{" + ",".join([f"{erlang_term(key)} => {erlang_term(item)}" for key, item in value.items()]) + "}"
+    return str(value)
+
+
+def erlang_binary(text: str) -> str:
+    if not text:
+        return "<<>>"
+    if not _is_printable(text):
+        data = text.encode(errors="surrogateescape")
+        return "<<" + ",".join([str(byte) for byte in data]) + ">>"
+    quoted = (
+        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    )
+    return f'<<"{quoted}">>' if text.isascii() else f'<<"{quoted}"/utf8>>'
+
+
+def erlang_value(field: Field) -> str:
+    """A field's value; of a table only the names, since reply texts are short."""
+    value = field.value
+    if value is None:
+        return "undefined"
+    if isinstance(value, bytes):
+        return "<<" + ",".join([str(octet) for octet in value]) + ">>"
+    if isinstance(value, dict):
+        return "[" + ",".join([erlang_binary(name) for name in value]) + "]"
+    if isinstance(value, list):
+        return "[" + ",".join([erlang_value(item) for item in value]) + "]"
+    return erlang_term(value)
+
+
+def erlang_pairs(pairs: dict[str, object]) -> str:
+    """A property list: [{<<"a">>,1}]."""
+    return (
+        "[" + ",".join(["{" + f"{erlang_term(key)},{erlang_term(value)}" + "}" for key, value in pairs.items()]) + "]"
+    )
+
+
+def _is_printable(text: str) -> bool:
+    for character in text:
+        if not character.isprintable() and character not in "\n\r\t":
+            return False
+    return text != ""

@@ -1,0 +1,85 @@
+"""tx: publishes are routed when they come and delivered at commit; acks wait beside them; rollback undoes both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from warren.amqp import replies
+from warren.broker import publish, settle
+from warren.broker.message import Delivery, Entry
+from warren.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+    from warren.broker.queue import Queue
+
+
+class Transaction:
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self._publishes: list[tuple[Delivery, list[Queue]]] = []
+        self._settlements: list[tuple[int, Entry, int]] = []
+        # While a commit waits for the disk, the sequence numbers that it waits for.
+        self.pending: dict[int, bool] = {}
+        self.committing = False
+        self._refused = False
+        self._seqno: i64 = 0
+
+    def next_seqno(self) -> i64:
+        self._seqno += 1
+        return self._seqno
+
+    def publish(self, delivery: Delivery, queues: list[Queue]) -> None:
+        self._publishes.append((delivery, queues))
+
+    def settle(self, tag: i64, entry: Entry, outcome: int) -> None:
+        self._settlements.append((tag, entry, outcome))
+
+    def commit(self) -> None:
+        """Deliver, settle, and answer once every message is where a confirm would say it is."""
+        channel = self.channel
+        publishes, settlements = self._publishes, self._settlements
+        self._publishes, self._settlements = [], []
+        self._refused = False
+        self.committing = True
+        for delivery, queues in publishes:
+            publish.deliver_to_queues(channel, delivery, queues)
+        for _, entry, outcome in settlements:
+            settle.apply(entry, outcome)
+        channel.connection.node.dead_letters.run()
+        store = channel.connection.node.store
+        if settlements and store.position > store.synced:
+            channel.await_sync(self.next_seqno(), [])
+        self._finish()
+
+    def confirmed(self, seqno: i64) -> None:
+        self.pending.pop(seqno, None)
+
+    def refused(self, seqno: i64) -> None:
+        self.pending.pop(seqno, None)
+        self._refused = True
+
+    def sync_reached(self, seqno: i64) -> None:
+        self.pending.pop(seqno, None)
+        self._finish()
+
+    def _finish(self) -> None:
+        if self.pending or not self.committing:
+            return
+        self.committing = False
+        if self._refused:
+            raise PreconditionFailed("partial tx completion")
+        self.channel.connection.send(replies.tx_commit_ok(self.channel.number))
+
+    def rollback(self) -> None:
+        self._publishes = []
+        settlements, self._settlements = self._settlements, []
+        for tag, entry, _ in settlements:
+            self.channel.unacked.put_back(tag, entry)
+        self.channel.connection.send(replies.tx_rollback_ok(self.channel.number))
+
+    def abandon(self) -> list[Entry]:
+        """The channel closes: what was acked but not committed goes back with the rest."""
+        return [entry for _, entry, _ in self._settlements]

@@ -1,0 +1,321 @@
+"""A virtual host: exchanges, queues and bindings under their names, and what happens to the rest when one goes.
+
+Everything that changes what exists goes through here, so that routes remembered elsewhere are dropped, definitions
+are recorded, policies apply and nothing dangles. Permissions and equivalence are the business of the declare files.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.amqp.fields import Field, Table, encode_table, plain_table
+from warren.broker.arguments import CLASSIC, check_queue_arguments, queue_type, resource
+from warren.broker.exchanges.base import Binding, Destination, Exchange
+from warren.broker.exchanges.default import DefaultExchange
+from warren.broker.exchanges.types import create
+from warren.broker.policies import PolicySet, effective
+from warren.broker.queue import Queue
+from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
+
+if TYPE_CHECKING:
+    from warren.broker.connection import Connection
+    from warren.broker.node import Node
+
+_PREDECLARED: Final = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+
+
+class VHost:
+    def __init__(self, node: Node, name: str, description: str = "", tags: list[str] | None = None) -> None:
+        self.node = node
+        self.name = name
+        self.description = description
+        self.tags: list[str] = [] if tags is None else tags
+        self.default_queue_type: str | None = None
+        self.queues: dict[str, Queue] = {}
+        self.exchanges: dict[str, Exchange] = {}
+        self.policies = PolicySet(name)
+        self.limits: dict[str, int] = {}
+        self.parameters: dict[tuple[str, str], object] = {}
+        self.connections: i64 = 0
+        # Bindings by where they lead, so that they can go with their destination.
+        self._incoming: dict[Destination, list[Binding]] = {}
+        self.exchanges[""] = DefaultExchange(name, self.queues)
+        for exchange, type_, internal in _PREDECLARED:
+            self._install(create(type_, name, exchange, True, False, internal))
+        # Where consumers of direct reply-to sit; it holds nothing and is not listed.
+        self.reply_queue = Queue(node, name, "amq.rabbitmq.reply-to", CLASSIC, False, False, None, {})
+
+    # -- exchanges -------------------------------------------------------------------------------------------------
+
+    def exchange(self, name: str) -> Exchange:
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise NotFound(f"no {resource('exchange', name, self.name)}")
+        return exchange
+
+    def add_exchange(
+        self, name: str, type_: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
+    ) -> Exchange:
+        existing = self.exchanges.get(name)
+        if existing is not None:
+            return existing
+        exchange = create(type_, self.name, name, durable, auto_delete, internal, arguments)
+        self._install(exchange)
+        if durable:
+            self.node.record("exchange", (self.name, name), self._exchange_definition(exchange))
+        return exchange
+
+    def _install(self, exchange: Exchange) -> None:
+        exchange.decorators = self.node.exchange_decorators
+        self.exchanges[exchange.name] = exchange
+        self._apply_exchange_policy(exchange)
+        self.node.topology_changed()
+
+    def _exchange_definition(self, exchange: Exchange) -> dict[str, object]:
+        return {
+            "name": exchange.name,
+            "vhost": self.name,
+            "type": exchange.type,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            **_arguments_definition(exchange.arguments),
+        }
+
+    def delete_exchange(self, exchange: Exchange) -> None:
+        """With all bindings from it and to it."""
+        if self.exchanges.pop(exchange.name, None) is None:
+            return
+        for binding in list(exchange.bindings.values()):
+            self._forget_binding(exchange, binding)
+        self._remove_incoming(exchange)
+        self.node.unrecord("exchange", (self.name, exchange.name))
+        self.node.topology_changed()
+
+    # -- queues ----------------------------------------------------------------------------------------------------
+
+    def queue(self, name: str, connection: Connection) -> Queue:
+        """The queue of that name, if this connection may use it."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no {resource('queue', name, self.name)}")
+        self.check_access(queue, connection)
+        return queue
+
+    def check_access(self, queue: Queue, connection: Connection) -> None:
+        if queue.exclusive_owner is not None and queue.exclusive_owner is not connection:
+            raise _locked(queue)
+
+    def check_exclusive(self, queue: Queue, connection: Connection, wants_exclusive: bool) -> None:
+        """A redeclaration must agree on who owns the queue."""
+        owner = connection if wants_exclusive else None
+        if queue.exclusive_owner is not owner:
+            raise _locked(queue)
+
+    def add_queue(self, name: str, durable: bool, auto_delete: bool, arguments: Table) -> Queue:
+        """From a definitions file or the management API: no owner, no permissions."""
+        existing = self.queues.get(name)
+        if existing is not None:
+            return existing
+        type_ = queue_type(arguments)
+        check_queue_arguments(arguments, type_, name, self.name)
+        return self.create_queue(name, type_, durable, auto_delete, None, arguments)
+
+    def create_queue(
+        self, name: str, type_: str, durable: bool, auto_delete: bool, owner: Connection | None, arguments: Table
+    ) -> Queue:
+        queue = Queue(self.node, self.name, name, type_, durable, auto_delete, owner, arguments)
+        queue.decorators = self.node.queue_decorators
+        self.queues[name] = queue
+        self._apply_queue_policy(queue)
+        if owner is not None:
+            owner.exclusive_queues[queue] = True
+        if durable:
+            self.node.record("queue", (self.name, name), self._queue_definition(queue))
+        self.node.counters.queues_created += 1
+        for decorator in queue.decorators:
+            decorator.startup(queue)
+        return queue
+
+    def with_default_type(self, arguments: Table, durable: bool, exclusive: bool, auto_delete: bool) -> Table:
+        """The vhost's default queue type, where the declaration names none and could be of it."""
+        default = self.default_queue_type
+        if default is None or default == CLASSIC or "x-queue-type" in arguments:
+            return arguments
+        if not durable or exclusive or auto_delete:
+            return arguments
+        return {**arguments, "x-queue-type": Field("S", default)}
+
+    def _queue_definition(self, queue: Queue) -> dict[str, object]:
+        return {
+            "name": queue.name,
+            "vhost": self.name,
+            "durable": queue.durable,
+            "auto_delete": queue.auto_delete,
+            "type": queue.type,
+            **_arguments_definition(queue.arguments),
+        }
+
+    def delete_queue(self, queue: Queue) -> None:
+        """Its consumers are told, its bindings go, its messages are forgotten; nothing is dead-lettered."""
+        if queue.deleted:
+            return
+        queue.close()
+        self.queues.pop(queue.name, None)
+        if queue.exclusive_owner is not None:
+            queue.exclusive_owner.exclusive_queues.pop(queue, None)
+        for consumer in queue.consumers.all():
+            consumer.channel.cancel_by_broker(consumer)
+        self._remove_incoming(queue)
+        self.node.store.delete(queue)
+        self.node.release_credit(queue)
+        self.node.unrecord("queue", (self.name, queue.name))
+        self.node.counters.queues_deleted += 1
+        self.node.topology_changed()
+
+    # -- bindings --------------------------------------------------------------------------------------------------
+
+    def add_binding(
+        self, source: str, destination_type: str, destination: str, routing_key: str, arguments: Table
+    ) -> bool:
+        """True when it is new. Missing ends are refused, the source first."""
+        exchange = self.exchange(source)
+        target = self.destination(destination_type, destination)
+        binding = Binding(source, target, routing_key, arguments)
+        exchange.check_binding(binding)
+        if not exchange.bind(binding):
+            return False
+        self._incoming.setdefault(target, []).append(binding)
+        if exchange.durable and self.is_durable(target):
+            self.node.record("binding", self._binding_key(binding), self._binding_definition(binding))
+        self.node.topology_changed()
+        return True
+
+    def remove_binding(
+        self, source: str, destination_type: str, destination: str, routing_key: str, arguments: Table
+    ) -> bool:
+        """What is not there is no error, whichever part is missing."""
+        exchange = self.exchanges.get(source)
+        target = self._find(destination_type, destination)
+        if exchange is None or target is None:
+            return False
+        binding = exchange.unbind(Binding(source, target, routing_key, arguments).identity)
+        if binding is None:
+            return False
+        self._incoming[target].remove(binding)
+        self.node.unrecord("binding", self._binding_key(binding))
+        self.node.topology_changed()
+        self._delete_if_unused(exchange)
+        return True
+
+    def bindings_to(self, destination: Destination) -> list[Binding]:
+        return list(self._incoming.get(destination, []))
+
+    def _find(self, kind: str, name: str) -> Destination | None:
+        return self.queues.get(name) if kind == "queue" else self.exchanges.get(name)
+
+    def destination(self, kind: str, name: str) -> Destination:
+        found = self._find(kind, name)
+        if found is None:
+            raise NotFound(f"no {resource(kind, name, self.name)}")
+        return found
+
+    def is_durable(self, destination: Destination) -> bool:
+        if isinstance(destination, Queue):
+            return destination.durable
+        return isinstance(destination, Exchange) and destination.durable
+
+    def _remove_incoming(self, destination: Destination) -> None:
+        for binding in self._incoming.pop(destination, []):
+            source = self.exchanges.get(binding.source)
+            self.node.unrecord("binding", self._binding_key(binding))
+            if source is not None and source.unbind(binding.identity) is not None:
+                self._delete_if_unused(source)
+
+    def _forget_binding(self, source: Exchange, binding: Binding) -> None:
+        source.unbind(binding.identity)
+        self._incoming[binding.destination].remove(binding)
+        self.node.unrecord("binding", self._binding_key(binding))
+
+    def _delete_if_unused(self, exchange: Exchange) -> None:
+        """An auto-delete exchange goes with its last binding."""
+        if exchange.auto_delete and not exchange.bindings:
+            self.delete_exchange(exchange)
+
+    def _binding_key(self, binding: Binding) -> tuple[str, ...]:
+        kind = "exchange" if binding.destination.is_exchange else "queue"
+        wire = b64encode(encode_table(binding.arguments)).decode()
+        return (self.name, binding.source, kind, binding.destination.name, binding.routing_key, wire)
+
+    def _binding_definition(self, binding: Binding) -> dict[str, object]:
+        return {
+            "source": binding.source,
+            "vhost": self.name,
+            "destination": binding.destination.name,
+            "destination_type": "exchange" if binding.destination.is_exchange else "queue",
+            "routing_key": binding.routing_key,
+            **_arguments_definition(binding.arguments),
+        }
+
+    # -- policies and limits ---------------------------------------------------------------------------------------
+
+    def reapply_policies(self) -> None:
+        for exchange in self.exchanges.values():
+            self._apply_exchange_policy(exchange)
+        for queue in list(self.queues.values()):
+            self._apply_queue_policy(queue)
+        self.node.topology_changed()
+
+    def _apply_exchange_policy(self, exchange: Exchange) -> None:
+        policy, operator = self.policies.match("exchange", exchange.name)
+        definition = effective(policy, operator)
+        argument = exchange.arguments.get("alternate-exchange")
+        alternate = definition.get("alternate-exchange") if argument is None else argument.value
+        exchange.alternate = alternate if isinstance(alternate, str) else None
+        exchange.policy = None if policy is None else policy.name
+        exchange.operator_policy = None if operator is None else operator.name
+
+    def _apply_queue_policy(self, queue: Queue) -> None:
+        policy, operator = self.policies.match("queue", queue.name, queue.type)
+        queue.apply_policy(
+            None if policy is None else policy.name,
+            None if operator is None else operator.name,
+            effective(policy, operator),
+        )
+
+    def check_queue_limit(self, name: str) -> None:
+        limit = self.limits.get("max-queues", -1)
+        if 0 <= limit <= len(self.queues):
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
+            )
+
+    def check_connection_limit(self, user: str) -> None:
+        limit = self.limits.get("max-connections", -1)
+        if 0 <= limit <= self.connections:
+            raise NotAllowed(
+                f"access to vhost '{self.name}' refused for user '{user}': connection limit ({limit}) is reached"
+            )
+
+
+def _arguments_definition(arguments: Table) -> dict[str, object]:
+    """As people read them, and as they came, so that types survive a restart."""
+    return {"arguments": plain_table(arguments), "arguments_wire": b64encode(encode_table(arguments)).decode()}
+
+
+def _locked(queue: Queue) -> ResourceLocked:
+    return ResourceLocked(
+        f"cannot obtain exclusive access to locked {resource('queue', queue.name, queue.vhost)}. "
+        "It could be originally declared on another connection or the exclusive property value does not match that "
+        "of the original declaration."
+    )

@@ -1,0 +1,87 @@
+"""`warren serve`: runs the broker until a signal, and exits 0 when it could stop in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from typer.core import TyperCommand, TyperOption
+
+from warren.assembly import Assembly, name_of
+from warren.config import OPTIONS, Config, flag_of, load
+from warren.errors import WarrenError
+from warren.server.loop import new_event_loop
+
+DEFAULT_FILE: Final = "warren.toml"
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+HELP: Final = """Start the broker.
+
+Prints `warren ready amqp=HOST:PORT http=HOST:PORT` on standard output when it accepts connections.
+SIGTERM and Ctrl-C tell the clients, wait a moment for their answers and exit 0.
+
+Every option is also a key of the configuration file and a variable WARREN_<OPTION>; flags win over variables,
+variables over the file.
+"""
+
+
+def command() -> TyperCommand:
+    """Built from the configuration's own fields, so that no option can be without its flag."""
+    config = TyperOption(
+        param_decls=["--config"], metavar="FILE", envvar="WARREN_CONFIG", help=f"Configuration; else ./{DEFAULT_FILE}."
+    )
+    flags = [
+        # Texts, as in the environment: one place reads, checks and names what is wrong with them.
+        TyperOption(param_decls=[f"--{flag_of(name)}"], metavar="VALUE", help=field.metadata["help"])
+        for name, field in OPTIONS.items()
+    ]
+    return TyperCommand(name="serve", params=[config, *flags], callback=serve, help=HELP)
+
+
+def serve(config: str | None, **flags: str | None) -> None:
+    if config is None and Path(DEFAULT_FILE).exists():
+        config = DEFAULT_FILE
+    run(load(config, os.environ, flags))
+
+
+def run(config: Config) -> None:
+    logging.basicConfig(level=config.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_live(config))
+
+
+async def _live(config: Config) -> None:
+    assembly = Assembly(config)
+    await assembly.start()
+    # Modules and definitions stay for good: the collector need not walk them. It runs seldom, because a broker
+    # makes objects by the million and cycles hardly ever.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+    amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
+    print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
+    failure = await _wait_for_the_end(assembly)
+    await assembly.stop()
+    if failure is not None:
+        raise WarrenError(f"stopped because {failure}")
+
+
+async def _wait_for_the_end(assembly: Assembly) -> BaseException | None:
+    """None when a signal asked for it. A second signal then ends the process at once."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, asked.set)
+    waiting = asyncio.ensure_future(asked.wait())
+    failure = assembly.server.failure
+    await asyncio.wait({waiting, failure}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    for number in signals:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
+    return failure.result() if failure.done() else None

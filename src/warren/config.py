@@ -1,0 +1,220 @@
+"""Every option of the server in one dataclass, filled from warren.toml, WARREN_* and flags (later wins).
+
+A table in the file is a prefix: `[tls] port = 5671`, `tls_port = 5671`, WARREN_TLS_PORT=5671 and
+--tls-port 5671 say the same. docs/configuration.md is printed from this file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from warren.amqp.constants import BODY_HARD_MAX
+from warren.broker.settings import MIB, Settings
+from warren.errors import WarrenError
+
+ENVIRONMENT_PREFIX: Final = "WARREN_"
+# Begin like options but are read elsewhere: by the build and by the command line's client side.
+_NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL"}
+_TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def option(
+    help: str, default: object, *, low: float | None = None, high: float | None = None, choices: tuple[str, ...] = ()
+) -> Any:
+    """A dataclass field with what its checks and its documentation need to know."""
+    metadata = {"help": help, "low": low, "high": high, "choices": choices}
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass
+class Config:
+    host: str = option("Address to listen on; `0.0.0.0` or `::` for all.", "127.0.0.1")
+    amqp_port: int = option("Port of AMQP 0-9-1; 0 takes any free one.", 5672, low=0, high=65535)
+    http_port: int = option(
+        "Port of the management API, the metrics and the web page; 0 takes any free one, -1 turns them off.",
+        15672,
+        low=-1,
+        high=65535,
+    )
+    data_dir: str = option("Folder of everything that survives a restart; empty keeps nothing.", "warren-data")
+    definitions: str = option("Definitions file (RabbitMQ's format) to import at every start.", "")
+
+    tls_port: int = option("Port of AMQP over TLS, open when `tls_cert` is set; 0 takes any.", 5671, low=0, high=65535)
+    tls_cert: str = option("The server's certificate chain, a PEM file.", "")
+    tls_key: str = option("The certificate's private key, a PEM file; empty when `tls_cert` holds both.", "")
+    tls_ca: str = option("Authorities that may sign clients' certificates, a PEM file.", "")
+    tls_verify: str = option(
+        "Whether clients must show a certificate. `optional` and `required` offer EXTERNAL: the name is the CN.",
+        "none",
+        choices=("none", "optional", "required"),
+    )
+
+    heartbeat: int = option("Heartbeat proposed to clients, in seconds; 0 proposes none.", 60, low=0, high=65535)
+    frame_max: int = option("Largest frame, in bytes.", 131072, low=4096, high=2**31 - 1)
+    channel_max: int = option("Most channels of one connection.", 2047, low=1, high=65535)
+    connection_max: int = option("Most connections; 0 is four fifths of the open-file limit.", 0, low=0)
+    handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1)
+    max_message_size: int = option("Largest message body, in bytes.", 16 * MIB, low=0, high=BODY_HARD_MAX)
+    consumer_timeout_ms: int = option("Time a consumer may hold a delivery unacknowledged; 0 is for ever.", 0, low=0)
+
+    default_user: str = option("User made when there is none yet; empty makes none.", "guest")
+    default_password: str = option("That user's password.", "guest")
+    default_vhost: str = option("Virtual host made when there is none yet.", "/")
+    loopback_users: list[str] = option("Users that may connect from this machine only.", ["guest"])
+
+    interceptors: list[str] = option("Channel interceptors, as `package.module:Class`.", [])
+    exchange_decorators: list[str] = option("Exchange decorators, as `package.module:Class`.", [])
+    queue_decorators: list[str] = option("Queue decorators, as `package.module:Class`.", [])
+
+    memory_high_watermark: float = option(
+        "Share of the memory (of the cgroup's limit, where there is one) above which publishers are blocked; 0 is off.",
+        0.6,
+        low=0,
+        high=1,
+    )
+    disk_free_limit: int = option(
+        "Free bytes on the data folder's disk below which publishers block.", 50_000_000, low=0
+    )
+
+    node_name: str = option("Name of this node in the API and on the wire.", "warren@localhost")
+    cluster_name: str = option("Name of the cluster in the API and on the wire.", "warren@localhost")
+    log_level: str = option("How much is logged.", "info", choices=("debug", "info", "warning", "error"))
+
+    def settings(self) -> Settings:
+        """What of this the core needs."""
+        names = {field.name for field in dataclasses.fields(Settings)} & set(OPTIONS)
+        return Settings(**{name: getattr(self, name) for name in names})
+
+    @property
+    def has_tls(self) -> bool:
+        return bool(self.tls_cert)
+
+
+OPTIONS: Final = {field.name: field for field in dataclasses.fields(Config)}
+_TYPES: Final = get_type_hints(Config)
+
+
+def load(
+    path: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Config:
+    """The configuration of one start. Flags that are None were not given; their texts are read like variables."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, object] = {}
+    if path is not None:
+        values.update(_from_file(path))
+    values.update(_from_environment(environment))
+    for name, value in (flags or {}).items():
+        if value is not None:
+            where = f"--{flag_of(name)}"
+            values[name] = _checked(where, name, _parse(where, name, value) if isinstance(value, str) else value)
+    config = Config(**values)  # type: ignore[arg-type]
+    _check_together(config)
+    return config
+
+
+def flag_of(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def document() -> str:
+    """The table of docs/configuration.md."""
+    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
+    defaults = Config()
+    for name, field in OPTIONS.items():
+        shown = getattr(defaults, name)
+        text = f"`{shown!r}`" if isinstance(shown, (str, list)) else f"`{shown}`"
+        choices = field.metadata["choices"]
+        kind = " \\| ".join(f"`{choice}`" for choice in choices) if choices else _type_name(_TYPES[name])
+        lines.append(f"| `{name}` | {kind} | {text} | {field.metadata['help']} |")
+    return "\n".join(lines) + "\n"
+
+
+def _from_file(path: str) -> dict[str, object]:
+    try:
+        tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WarrenError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WarrenError(f"{path} is not valid TOML: {error}") from error
+    values: dict[str, object] = {}
+    for key, value in tree.items():
+        entries = {f"{key}_{inner}": leaf for inner, leaf in value.items()} if isinstance(value, dict) else {key: value}
+        for name, leaf in entries.items():
+            shown = f"{key}.{name.removeprefix(f'{key}_')}" if isinstance(value, dict) else name
+            values[name] = _checked(f"{path}: {shown}", name, leaf)
+    return values
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for variable, text in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in _NOT_OPTIONS:
+            name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+            values[name] = _checked(variable, name, _parse(variable, name, text))
+    return values
+
+
+def _parse(where: str, name: str, text: str) -> object:
+    """What a text of the environment means for this option; anything unfit is left for `_checked` to name."""
+    kind = _TYPES.get(name)
+    try:
+        if kind is bool:
+            return _TRUTHS[text.lower()]
+        if kind in (int, float):
+            return kind(text)
+    except (KeyError, ValueError):
+        raise WarrenError(f"{where} must be {_type_name(kind)}, not {text!r}") from None
+    if get_origin(kind) is list:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text
+
+
+def _checked(where: str, name: str, value: object) -> object:
+    field = OPTIONS.get(name)
+    if field is None:
+        raise WarrenError(f"{where}: there is no such option (see docs/configuration.md)")
+    kind = _TYPES[name]
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not _is_of(value, kind):
+        raise WarrenError(f"{where} must be {_type_name(kind)}, not {value!r}")
+    low, high, choices = field.metadata["low"], field.metadata["high"], field.metadata["choices"]
+    if isinstance(value, (int, float)):
+        if low is not None and value < low:
+            raise WarrenError(f"{where} must be at least {low}, not {value}")
+        if high is not None and value > high:
+            raise WarrenError(f"{where} must be at most {high}, not {value}")
+    if choices and value not in choices:
+        raise WarrenError(f"{where} must be one of {', '.join(choices)}, not {value!r}")
+    return value
+
+
+def _is_of(value: object, kind: Any) -> bool:
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(isinstance(item, get_args(kind)[0]) for item in value)
+    # bool is an int to Python, but `amqp_port = true` is a mistake.
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _type_name(kind: Any) -> str:
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    return "a list of text" if get_origin(kind) is list else names[kind]
+
+
+def _check_together(config: Config) -> None:
+    if config.tls_verify != "none" and not config.tls_ca:
+        raise WarrenError(
+            f"tls_verify = {config.tls_verify!r} needs tls_ca: the authorities that sign clients' certificates"
+        )
+    if not config.has_tls and (config.tls_key or config.tls_ca):
+        raise WarrenError("tls_key and tls_ca need tls_cert: without a certificate there is no TLS")

@@ -1,0 +1,122 @@
+"""/api/bindings"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.amqp.fields import plain_table, table_of
+from warren.broker.exchanges.base import Binding, Destination
+from warren.broker.vhost import VHost
+from warren.management.calls import CREATED, Call, done, route
+from warren.management.listing import Item
+from warren.management.names import properties_key
+from warren.management.refusals import Refusal, bad_request, not_found
+
+_KINDS: Final = {"q": "queue", "e": "exchange"}
+
+
+def describe(binding: Binding) -> Item:
+    destination = binding.destination
+    return {
+        "source": binding.source,
+        "vhost": destination.vhost,
+        "destination": destination.name,
+        "destination_type": "exchange" if destination.is_exchange else "queue",
+        "routing_key": binding.routing_key,
+        "arguments": plain_table(binding.arguments),
+        "properties_key": properties_key(binding),
+    }
+
+
+def of_vhost(vhost: VHost) -> list[Binding]:
+    """Those of the default exchange first: every queue has one, though nobody made it."""
+    implicit = [Binding("", queue, queue.name, {}) for queue in vhost.queues.values()]
+    made = [binding for exchange in vhost.exchanges.values() for binding in exchange.bindings.values()]
+    return implicit + made
+
+
+def leading_to(vhost: VHost, destination: Destination) -> list[Binding]:
+    return [binding for binding in of_vhost(vhost) if binding.destination is destination]
+
+
+async def list_bindings(call: Call) -> Response:
+    return call.listing([describe(binding) for vhost in call.vhosts() for binding in of_vhost(vhost)])
+
+
+async def list_between(call: Call) -> Response:
+    return call.listing([describe(binding) for binding in between(call)])
+
+
+async def show(call: Call) -> Response:
+    return call.item(describe(find(call)))
+
+
+async def add(call: Call) -> Response:
+    vhost = call.vhost()
+    kind, source, name = kind_of(call), call.path("source"), call.path("destination")
+    body = await call.body()
+    key, arguments = body.get("routing_key", ""), body.get("arguments", {})
+    if not isinstance(key, str) or not isinstance(arguments, dict):
+        raise bad_request("routing_key must be text and arguments an object")
+    require(vhost.exchanges.get(source), "exchange", source, vhost.name)
+    require((vhost.queues if kind == "queue" else vhost.exchanges).get(name), kind, name, vhost.name)
+    call.check(vhost.name, kind, name, "write")
+    call.check(vhost.name, "exchange", source, "read")
+    vhost.add_binding(source, kind, name, key, table_of(arguments))
+    made = [binding for binding in between(call) if binding.routing_key == key and plain_table(binding.arguments) == arguments]
+    location = {"location": f"{call.request.path_params['destination']}/{properties_key(made[-1])}"} if made else None
+    return Response(status_code=CREATED, headers=location)
+
+
+async def remove(call: Call) -> Response:
+    vhost, binding = call.vhost(), find(call)
+    kind = kind_of(call)
+    call.check(vhost.name, kind, binding.destination.name, "write")
+    call.check(vhost.name, "exchange", binding.source, "read")
+    vhost.remove_binding(binding.source, kind, binding.destination.name, binding.routing_key, binding.arguments)
+    return done()
+
+
+def require(found: Destination | None, kind: str, name: str, vhost: str) -> None:
+    if found is None:
+        raise Refusal(404, "not_found", f"no {kind} '{name}' in vhost '{vhost}'")
+
+
+def between(call: Call) -> list[Binding]:
+    vhost = call.vhost()
+    source, kind, name = call.path("source"), kind_of(call), call.path("destination")
+    if source == "amq.default":
+        source = ""
+    return [
+        binding
+        for binding in of_vhost(vhost)
+        if binding.source == source
+        and binding.destination.name == name
+        and binding.destination.is_exchange == (kind == "exchange")
+    ]
+
+
+def find(call: Call) -> Binding:
+    # Not decoded: the key in the path is the text that was handed out.
+    wanted = call.request.path_params["props"]
+    for binding in between(call):
+        if properties_key(binding) in (wanted, call.path("props")):
+            return binding
+    raise not_found()
+
+
+def kind_of(call: Call) -> str:
+    kind = _KINDS.get(call.path("kind"))
+    if kind is None:
+        raise not_found()
+    return kind
+
+
+ROUTES: Final = [
+    route("/api/bindings", GET=list_bindings),
+    route("/api/bindings/{vhost}", GET=list_bindings),
+    route("/api/bindings/{vhost}/e/{source}/{kind}/{destination}", GET=list_between, POST=add),
+    route("/api/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}", GET=show, DELETE=remove),
+]

@@ -1,0 +1,76 @@
+"""/api/channels"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.broker.channel import Channel
+from warren.management.calls import Call, route
+from warren.management.listing import Item
+from warren.management.names import channel_name
+from warren.management.refusals import not_found
+
+
+def describe(call: Call, channel: Channel) -> Item:
+    connection = channel.connection
+    counted = channel.counters
+    stats = {
+        "publish": int(counted.published),
+        "confirm": int(counted.confirmed),
+        "return_unroutable": int(counted.returned),
+        "ack": int(counted.acked),
+        "get": int(counted.got),
+    }
+    return {
+        "name": channel_name(channel),
+        "number": int(channel.number),
+        "node": call.node.settings.node_name,
+        "vhost": channel.vhost.name,
+        "user": channel.user,
+        "user_who_performed_action": channel.user,
+        "state": "running" if connection.state == "running" else "flow",
+        "confirm": channel.confirms is not None,
+        "transactional": channel.transaction is not None,
+        "consumer_count": len(channel.consumers),
+        "prefetch_count": int(channel.consumer_prefetch),
+        "global_prefetch_count": int(channel.prefetch),
+        "messages_unacknowledged": int(channel.unacked.count),
+        "messages_unconfirmed": 0 if channel.confirms is None else len(channel.confirms.unconfirmed),
+        "connection_details": {
+            "name": connection.name,
+            "peer_host": connection.peer_host,
+            "peer_port": connection.peer_port,
+        },
+        "message_stats": call.rates.details(("channel", channel_name(channel)), stats, call.now),
+    }
+
+
+def visible(call: Call) -> list[Channel]:
+    return [
+        channel
+        for connection in call.node.connections.values()
+        if call.user.is_monitoring() or connection.user == call.user.name
+        for channel in connection.channels.values()
+    ]
+
+
+async def list_channels(call: Call) -> Response:
+    return call.listing([describe(call, channel) for channel in visible(call)])
+
+
+async def show(call: Call) -> Response:
+    name = call.path("name")
+    for channel in visible(call):
+        if channel_name(channel) == name:
+            item = describe(call, channel)
+            item["consumer_details"] = []
+            return call.item(item)
+    raise not_found()
+
+
+ROUTES: Final = [
+    route("/api/channels", GET=list_channels),
+    route("/api/channels/{name}", GET=show),
+]

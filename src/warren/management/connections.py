@@ -1,0 +1,103 @@
+"""/api/connections: who is connected, and the administrator's way to close them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from warren.amqp.fields import plain_table
+from warren.broker.connection import Connection
+from warren.management import channels
+from warren.management.calls import Call, done, route
+from warren.management.listing import Item
+from warren.management.refusals import not_authorised, not_found
+
+DEFAULT_REASON: Final = "Closed via management plugin"
+
+
+def describe(call: Call, connection: Connection) -> Item:
+    properties = plain_table(connection.client_properties)
+    key = ("connection", connection.name)
+    volumes = {"recv_oct": int(connection.received_bytes), "send_oct": int(connection.sent_bytes)}
+    item: Item = {
+        "name": connection.name,
+        "node": call.node.settings.node_name,
+        "type": "network",
+        "protocol": "AMQP 0-9-1",
+        "vhost": "" if connection.vhost is None else connection.vhost.name,
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "auth_mechanism": connection.mechanism,
+        "state": connection.state,
+        "host": connection.host,
+        "port": connection.port,
+        "peer_host": connection.peer_host,
+        "peer_port": connection.peer_port,
+        "ssl": connection.tls,
+        "peer_cert_subject": connection.tls_subject,
+        "channels": len(connection.channels),
+        "channel_max": int(connection.channel_max),
+        "frame_max": int(connection.frame_max),
+        "timeout": int(connection.heartbeat),
+        "connected_at": int(connection.connected_at),
+        "client_properties": properties,
+        "recv_cnt": int(connection.received_reads),
+        "send_cnt": int(connection.sent_writes),
+        "send_pend": int(connection.pending_output),
+        **call.rates.details(key, volumes, call.now),
+    }
+    given: Any = properties.get("connection_name")
+    if given is not None:
+        item["user_provided_name"] = given
+    return item
+
+
+def visible(call: Call) -> list[Connection]:
+    """A user without the monitoring tag sees only the user's own."""
+    return [
+        connection
+        for connection in call.node.connections.values()
+        if connection.vhost is not None and (call.user.is_monitoring() or connection.user == call.user.name)
+    ]
+
+
+async def list_connections(call: Call) -> Response:
+    return call.listing([describe(call, connection) for connection in visible(call)])
+
+
+async def list_of_vhost(call: Call) -> Response:
+    vhost = call.vhost()
+    return call.listing([describe(call, connection) for connection in visible(call) if connection.vhost is vhost])
+
+
+async def show(call: Call) -> Response:
+    return call.item(describe(call, find(call)))
+
+
+async def list_channels(call: Call) -> Response:
+    return call.listing([channels.describe(call, channel) for channel in find(call).channels.values()])
+
+
+async def close(call: Call) -> Response:
+    connection = find(call)
+    if not call.user.is_administrator() and connection.user != call.user.name:
+        raise not_authorised("Access refused.")
+    connection.close_by_admin(call.request.headers.get("x-reason", DEFAULT_REASON))
+    return done()
+
+
+def find(call: Call) -> Connection:
+    name = call.path("name")
+    for connection in visible(call):
+        if connection.name == name:
+            return connection
+    raise not_found()
+
+
+ROUTES: Final = [
+    route("/api/connections", GET=list_connections),
+    route("/api/vhosts/{vhost}/connections", GET=list_of_vhost),
+    route("/api/connections/{name}", GET=show, DELETE=close),
+    route("/api/connections/{name}/channels", GET=list_channels),
+]

@@ -1,0 +1,57 @@
+"""/api/consumers"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.amqp.fields import plain_table
+from warren.broker.consumer import Consumer
+from warren.management.calls import Call, route
+from warren.management.listing import Item
+from warren.management.names import channel_name
+
+
+def describe(call: Call, consumer: Consumer) -> Item:
+    connection = consumer.channel.connection
+    return {
+        "consumer_tag": consumer.tag,
+        "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
+        "ack_required": not consumer.no_ack,
+        "exclusive": consumer.exclusive,
+        "active": consumer.active,
+        "activity_status": "single_active" if consumer.queue.single_active and consumer.active else status(consumer),
+        "prefetch_count": int(consumer.prefetch),
+        "arguments": plain_table(consumer.arguments),
+        "channel_details": {
+            "name": channel_name(consumer.channel),
+            "number": int(consumer.channel.number),
+            "connection_name": connection.name,
+            "peer_host": connection.peer_host,
+            "peer_port": connection.peer_port,
+            "node": call.node.settings.node_name,
+            "user": connection.user,
+        },
+    }
+
+
+def status(consumer: Consumer) -> str:
+    return "up" if consumer.active else "waiting"
+
+
+async def list_consumers(call: Call) -> Response:
+    return call.listing(
+        [
+            describe(call, consumer)
+            for vhost in call.vhosts()
+            for queue in vhost.queues.values()
+            for consumer in queue.consumers.all()
+        ]
+    )
+
+
+ROUTES: Final = [
+    route("/api/consumers", GET=list_consumers),
+    route("/api/consumers/{vhost}", GET=list_consumers),
+]

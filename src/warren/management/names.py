@@ -1,0 +1,24 @@
+"""Names that are put together for the API: of channels, and of bindings within a URL."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from urllib.parse import quote_plus
+
+from warren.amqp.fields import encode_table
+from warren.broker.channel import Channel
+from warren.broker.exchanges.base import Binding
+
+
+def channel_name(channel: Channel) -> str:
+    return f"{channel.connection.name} ({channel.number})"
+
+
+def properties_key(binding: Binding) -> str:
+    """What tells a binding from others between the same two: its key, and a digest of its arguments if any."""
+    key = quote_plus(binding.routing_key, safe="", errors="surrogateescape")
+    if not binding.arguments:
+        return key or "~"
+    digest = hashlib.sha256(encode_table(binding.arguments)).digest()[:5]
+    return f"{key}~{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"

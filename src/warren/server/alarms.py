@@ -1,0 +1,102 @@
+"""Watches memory and disk, and tells the core when to block publishers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+log = logging.getLogger("warren.alarms")
+
+POLL_SECONDS = 1.0
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def memory_total(cgroup_root: Path = _CGROUP_ROOT, own_cgroups: Path = Path("/proc/self/cgroup")) -> int:
+    """What this process may use: the machine's memory, or less where a control group says so."""
+    total = os.sysconf("SC_PHYS_PAGES") * _PAGE
+    for path in _limit_files(cgroup_root, own_cgroups):
+        try:
+            total = min(total, int(path.read_text()))
+        except (OSError, ValueError):
+            # Not there, or "max": no limit from this one.
+            continue
+    return total
+
+
+def memory_used() -> int:
+    """Resident bytes of this process."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    except OSError:
+        # Not Linux: the peak is all that there is.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def disk_free(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def _limit_files(root: Path, own: Path) -> list[Path]:
+    files = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return files
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        inner = path.lstrip("/")
+        if controllers == "":
+            files.append(root / inner / "memory.max")
+        elif "memory" in controllers.split(","):
+            files.append(root / "memory" / inner / "memory.limit_in_bytes")
+    return files
+
+
+class AlarmWatch:
+    """Polls; an alarm that did not change is not told again."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        set_alarm: Callable[[str, bool], None],
+        memory_limit: int,
+        disk_limit: int,
+        folder: Path | None,
+    ) -> None:
+        self._loop = loop
+        self._set_alarm = set_alarm
+        # 0 is off.
+        self.memory_limit = memory_limit
+        self.disk_limit = disk_limit
+        self._folder = folder
+        self._raised: set[str] = set()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._handle = self._loop.call_later(POLL_SECONDS, self.start)
+        try:
+            self.check()
+        except OSError as error:
+            log.error("memory and disk could not be measured: %s", error)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def check(self) -> None:
+        self._tell("memory", 0 < self.memory_limit < memory_used())
+        if self._folder is not None and self.disk_limit > 0:
+            self._tell("disk", disk_free(self._folder) < self.disk_limit)
+
+    def _tell(self, name: str, is_on: bool) -> None:
+        if is_on == (name in self._raised):
+            return
+        self._raised ^= {name}
+        log.warning("%s alarm %s", name, "set: publishers are blocked" if is_on else "cleared")
+        self._set_alarm(name, is_on)

@@ -1,0 +1,17 @@
+"""Time for the core: the wall clock as it stood at the start, moved on by the monotonic one.
+
+So a message's time is a real date, and a step of the system's clock expires nothing.
+"""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return (time.monotonic_ns() + self._offset_ns) // 1_000_000

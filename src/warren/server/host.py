@@ -1,0 +1,98 @@
+"""The process as the core sees it: end of turn, randomness, passwords checked off the loop, the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from warren.broker.connection import Connection
+from warren.broker.node import Node
+from warren.server import passwords
+from warren.server.clock import Clock
+from warren.server.timers import DeadlineTimer
+
+log = logging.getLogger("warren")
+
+# Hashing is slow on purpose; more threads than this would only let a flood of logins take all cores.
+PASSWORD_THREADS = 2
+
+
+class LoopHost:
+    """Serves one node on one loop. `attach` comes right after the node was made with this host."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, on_fatal: Callable[[BaseException], None]
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self._on_fatal = on_fatal
+        self._node: Node | None = None
+        self._timer: DeadlineTimer | None = None
+        self._is_flush_due = False
+        self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
+
+    def attach(self, node: Node) -> None:
+        self._node = node
+        self._timer = DeadlineTimer(self.loop, node, self.clock, self.tick)
+        self.wake()
+
+    def detach(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._node = None
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def wake(self) -> None:
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self.loop.call_soon(self._end_turn)
+
+    def tick(self) -> None:
+        """Hand in the time; due timers fire."""
+        node = self._node
+        if node is None:
+            return
+        try:
+            node.tick(self.clock.now())
+        except Exception:
+            log.exception("a timer failed")
+
+    def _end_turn(self) -> None:
+        self._is_flush_due = False
+        node, timer = self._node, self._timer
+        if node is None or timer is None:
+            return
+        try:
+            node.flush()
+            timer.arm()
+        except OSError as error:
+            # What was not made durable must not be promised: no retry, no confirm, stop.
+            self._on_fatal(error)
+        except Exception:
+            log.exception("output failed")
+
+    def token(self) -> str:
+        return secrets.token_urlsafe(16)
+
+    def draw(self) -> int:
+        return secrets.randbits(32)
+
+    def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
+        future = self.loop.run_in_executor(self._threads, passwords.verify, algorithm, password_hash, password)
+        future.add_done_callback(lambda done: self._verified(connection, done))
+
+    def _verified(self, connection: Connection, done: asyncio.Future[bool]) -> None:
+        if done.cancelled() or self._node is None:
+            return
+        error = done.exception()
+        if error is not None:
+            log.error("a password could not be checked", exc_info=error)
+        self.tick()
+        connection.password_verified(error is None and done.result())
+        self.wake()
+
+    def log(self, level: int, text: str) -> None:
+        log.log(level, "%s", text)

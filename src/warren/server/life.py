@@ -1,0 +1,118 @@
+"""A server from start to stop: data folder, core, ports, alarms; and the way back, in which clients are told.
+
+Signals and exit codes belong to the command line: this class can live in any loop, also in a test's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+
+from warren import __version__
+from warren.broker.exchanges.base import ExchangeDecorator
+from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.node import Node
+from warren.broker.settings import Settings
+from warren.broker.world import NoRecorder, Recorder
+from warren.config import Config
+from warren.server import passwords
+from warren.server.alarms import AlarmWatch, memory_total
+from warren.server.clock import Clock
+from warren.server.folder import DataFolder
+from warren.server.host import LoopHost
+from warren.server.listeners import Listener, listen
+from warren.server.plugins import made_from
+from warren.server.transport import AmqpTransport, Roster
+
+log = logging.getLogger("warren")
+
+# How long clients get to answer the close they are sent at the end.
+DRAIN_SECONDS = 3.0
+
+
+class Server:
+    """Made and used on a running loop."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.loop = asyncio.get_running_loop()
+        self.clock = Clock()
+        self.host = LoopHost(self.loop, self.clock, self._fatal)
+        # Resolves with the error when going on would break a promise.
+        self.failure: asyncio.Future[BaseException] = self.loop.create_future()
+        self.roster = Roster()
+        self.listeners: list[Listener] = []
+        self._folder = DataFolder(config.data_dir) if config.data_dir else None
+        self._alarms: AlarmWatch | None = None
+
+    async def start(self) -> None:
+        """Raises WarrenError, and leaves nothing open, when the configuration cannot be met."""
+        try:
+            if self._folder is not None:
+                self._folder.open()
+            self.node = self._make_node()
+            self.host.attach(self.node)
+            self._alarms = self._watch()
+            self.listeners = await listen(self.loop, self.config, self._make_transport)
+        except BaseException:
+            self._close()
+            raise
+        self._alarms.start()
+
+    async def stop(self) -> None:
+        """Accept no more, tell every client, wait a little for their answers, make what is left durable."""
+        for listener in self.listeners:
+            listener.close()
+        self.host.tick()
+        self.node.begin_shutdown("shutdown")
+        self.host.wake()
+        await self.roster.wait_empty(DRAIN_SECONDS)
+        self.node.flush()
+        self._close()
+
+    def _make_transport(self) -> AmqpTransport:
+        return AmqpTransport(self.node, self.clock, self.loop, self.roster)
+
+    def _make_node(self) -> Node:
+        node = Node(self.host, settings_of(self.config), self._open_recorder(), None, self.clock.now(), __version__)
+        for name in self.config.interceptors:
+            node.install_interceptor(made_from(name, Interceptor))
+        node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
+        node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
+        node.bootstrap(*passwords.hash_password(self.config.default_password))
+        node.start_recording()
+        return node
+
+    def _open_recorder(self) -> Recorder:
+        return NoRecorder()
+
+    def _watch(self) -> AlarmWatch:
+        memory_limit = int(self.config.memory_high_watermark * memory_total())
+        folder = None if self._folder is None else self._folder.path
+        return AlarmWatch(self.loop, self._set_alarm, memory_limit, self.config.disk_free_limit, folder)
+
+    def _set_alarm(self, name: str, is_on: bool) -> None:
+        self.host.tick()
+        self.node.set_alarm(name, is_on)
+        self.host.wake()
+
+    def _fatal(self, error: BaseException) -> None:
+        log.critical("the data folder failed, so nothing can be promised any more: %s", error)
+        if not self.failure.done():
+            self.failure.set_result(error)
+
+    def _close(self) -> None:
+        if self._alarms is not None:
+            self._alarms.stop()
+        self.host.detach()
+        if self._folder is not None:
+            self._folder.close()
+
+
+def settings_of(config: Config) -> Settings:
+    settings = config.settings()
+    if settings.connection_max == 0:
+        # Some descriptors must be left for files and for the HTTP side.
+        settings.connection_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 4 // 5
+    return settings

@@ -1,0 +1,42 @@
+"""TLS of the listeners: 1.2 or later, and the name in a client's certificate for EXTERNAL."""
+
+from __future__ import annotations
+
+import ssl
+
+from warren.config import Config
+from warren.errors import WarrenError
+
+_VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+def context_of(config: Config) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.verify_mode = _VERIFY_MODES[config.tls_verify]
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise WarrenError(f"cannot load tls_cert {config.tls_cert} and its key: {error}") from error
+    if config.tls_ca:
+        try:
+            context.load_verify_locations(config.tls_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise WarrenError(f"cannot load tls_ca {config.tls_ca}: {error}") from error
+    return context
+
+
+def subject_of(encrypted: ssl.SSLObject | None) -> str | None:
+    """The common name of the certificate that the client showed and an authority vouched for."""
+    if encrypted is None:
+        return None
+    # Empty for a certificate that was not verified, so an unproven name never gets further.
+    certificate = encrypted.getpeercert()
+    if not certificate:
+        return None
+    for relative_name in certificate.get("subject", ()):
+        for attribute in relative_name:
+            if attribute[0] == "commonName":
+                return str(attribute[1])
+    return None

@@ -1,0 +1,162 @@
+"""One socket: asyncio's protocol on one side, the core's Wire on the other. Nothing here knows AMQP.
+
+What comes in is handed to the core at once; what goes out is written by Node.flush at the end of the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import cast
+
+from warren.amqp import replies
+from warren.broker.connection import Connection
+from warren.broker.node import Node
+from warren.errors import InternalError
+from warren.server.clock import Clock
+from warren.server.tls import subject_of
+
+log = logging.getLogger("warren.transport")
+
+# Above the first the core stops delivering to this connection, below the second it goes on.
+WRITE_HIGH_WATER = 256 * 1024
+WRITE_LOW_WATER = 64 * 1024
+# A peer that does not read what is left for it is cut off after this many seconds.
+CLOSE_GRACE = 10.0
+# No detail to the peer: that is in the log.
+FAREWELL = replies.close(InternalError.code, InternalError.name)
+
+
+class Roster:
+    """The transports that are connected, so that stopping can wait for them to go."""
+
+    def __init__(self) -> None:
+        self._members: set[AmqpTransport] = set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    def join(self, member: AmqpTransport) -> None:
+        self._members.add(member)
+        self._is_empty.clear()
+
+    def leave(self, member: AmqpTransport) -> None:
+        self._members.discard(member)
+        if not self._members:
+            self._is_empty.set()
+
+    async def wait_empty(self, seconds: float) -> None:
+        """Cuts off those that have not gone by themselves after these seconds."""
+        try:
+            await asyncio.wait_for(self._is_empty.wait(), seconds)
+        except TimeoutError:
+            for member in list(self._members):
+                member.abort()
+            await self._is_empty.wait()
+
+
+class AmqpTransport(asyncio.Protocol):
+    def __init__(self, node: Node, clock: Clock, loop: asyncio.AbstractEventLoop, roster: Roster) -> None:
+        self._node = node
+        self._clock = clock
+        self._loop = loop
+        self._roster = roster
+        self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
+        self._is_closing = False
+        self._cut_off: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream = cast(asyncio.Transport, transport)
+        self._transport = stream
+        self._roster.join(self)
+        stream.set_write_buffer_limits(high=WRITE_HIGH_WATER, low=WRITE_LOW_WATER)
+        plain_socket = stream.get_extra_info("socket")
+        # Deliveries are already joined into one write per turn: waiting for more only adds delay.
+        plain_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer_host, peer_port = address_of(stream.get_extra_info("peername"))
+        host, port = address_of(stream.get_extra_info("sockname"))
+        encrypted = stream.get_extra_info("ssl_object")
+        try:
+            self._node.tick(self._clock.now())
+            self._connection = self._node.connect(
+                self, peer_host, peer_port, host, port, subject_of(encrypted), encrypted is not None
+            )
+        except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
+            self._fail(error)
+
+    def data_received(self, data: bytes) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            self._node.tick(self._clock.now())
+            connection.feed(data)
+        except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
+            self._fail(error)
+
+    def pause_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_closing = True
+        self._roster.leave(self)
+        if self._cut_off is not None:
+            self._cut_off.cancel()
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            self._node.tick(self._clock.now())
+            connection.lost()
+        except Exception:
+            log.exception("a lost connection could not be cleaned up")
+
+    # The core's side.
+
+    def write(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is not None and not self._is_closing:
+            transport.write(data)
+
+    def pause_reading(self) -> None:
+        transport = self._transport
+        if transport is not None and not self._is_closing:
+            transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        transport = self._transport
+        if transport is not None and not self._is_closing:
+            transport.resume_reading()
+
+    def close(self) -> None:
+        transport = self._transport
+        if transport is None or self._is_closing:
+            return
+        self._is_closing = True
+        transport.close()
+        self._cut_off = self._loop.call_later(CLOSE_GRACE, transport.abort)
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be written."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, error: Exception) -> None:
+        """The core has a bug: say so once, and let it cost no more than this connection."""
+        log.error("a connection failed unexpectedly and was dropped", exc_info=error)
+        self.write(FAREWELL)
+        self.close()
+
+
+def address_of(name: object) -> tuple[str, int]:
+    """Host and port of a socket's name; an IPv4 peer on an IPv6 socket is shown, and judged, as IPv4."""
+    if not isinstance(name, tuple) or len(name) < 2:
+        return "unknown", 0
+    host = str(name[0]).removeprefix("::ffff:") if "." in str(name[0]) else str(name[0])
+    return host.partition("%")[0], int(name[1])

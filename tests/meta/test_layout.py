@@ -1,0 +1,90 @@
+"""The rules of the layout that no linter knows: who may import whom, and what the pure folders must not touch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "warren"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+# A folder may import from itself, from those named here, and from the modules that stand on no folder.
+MAY_IMPORT = {
+    "amqp": set[str](),
+    "broker": {"amqp"},
+    "store": {"amqp", "broker"},
+    "server": {"amqp", "broker", "store"},
+    "management": {"amqp", "broker", "store"},
+    "spark": {"amqp", "broker", "store"},
+    "cli": {"amqp", "broker", "store", "server", "management", "spark"},
+}
+FOUNDATIONS = {"errors", "config", "__version__"}
+# Whole brokers are put together in these; only the command line stands above them.
+ASSEMBLIES = {"assembly", "testing", "pytest_plugin", "__init__", "__main__"}
+MAY_IMPORT_ASSEMBLIES = {"cli"}
+
+PURE_FOLDERS = {"amqp", "broker"}
+IMPURE_MODULES = {
+    "asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "queue", "random",
+    "secrets", "selectors", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
+}  # fmt: skip
+PLAN_WORDS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            # `from warren import x` names a module one level further down.
+            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "warren" else (module,)
+
+
+def place_of(path: Path) -> str:
+    """The folder that a file is in, or its own name when it is directly in the package."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path: Path) -> None:
+    place = place_of(path)
+    allowed = {place, *FOUNDATIONS, *MAY_IMPORT.get(place, set())}
+    if place in MAY_IMPORT_ASSEMBLIES:
+        allowed |= ASSEMBLIES
+    if place in ASSEMBLIES:
+        allowed |= ASSEMBLIES | (MAY_IMPORT.keys() - {"cli"})
+    if place in FOUNDATIONS:
+        allowed |= {"broker"}
+    for module in imported_modules(path):
+        if module.startswith("warren."):
+            assert module.split(".")[1] in allowed, f"{place} must not import {module}"
+
+
+@pytest.mark.parametrize("folder", sorted(PURE_FOLDERS))
+def test_the_core_touches_nothing_of_the_world(folder: str) -> None:
+    for path in sorted((PACKAGE / folder).rglob("*.py")):
+        touched = {module.split(".")[0] for module in imported_modules(path)} & IMPURE_MODULES
+        assert not touched, f"{path.relative_to(PACKAGE)} imports {touched}"
+
+
+def test_every_file_says_what_it_is() -> None:
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in [*SOURCES, *tests]
+        if path.read_text().strip() and ast.get_docstring(ast.parse(path.read_text())) is None
+    ]
+    assert silent == []
+
+
+def test_no_plans_are_left_in_the_source() -> None:
+    for path in SOURCES:
+        for word in PLAN_WORDS:
+            assert word not in path.read_text(), f"{path.relative_to(ROOT)} holds a {word}"
