@@ -1,35 +1,17 @@
-"""The brokers that sessions run against: RabbitMQ as a node of our own, Warren in this process, or any address.
-
-Users, vhosts and policies are made through the management API, which both brokers speak.
-"""
+"""A broker that sessions run against: where it listens, and what an operator can do to it."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-STARTUP_PATIENCE: Final = 60.0
-RABBITMQ_PLUGINS: Final = (
-    "rabbitmq_management",
-    "rabbitmq_consistent_hash_exchange",
-    "rabbitmq_random_exchange",
-    "rabbitmq_recent_history_exchange",
-    "rabbitmq_sharding",
-)
+PATIENCE: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +20,29 @@ class Address:
     port: int
 
 
-class Admin:
-    """What an operator does to a broker, over the management API."""
+class Admin(Protocol):
+    """What an operator does to a broker."""
+
+    def add_user(
+        self, name: str, password: str, tags: str = ..., vhost: str = ..., configure: str = ..., write: str = ...,
+        read: str = ...,
+    ) -> None: ...
+    def set_topic_permission(self, user: str, exchange: str, write: str, read: str, vhost: str = ...) -> None: ...
+    def set_password(self, user: str, password: str) -> None: ...
+    def set_user_limit(self, user: str, limit: str, value: int) -> None: ...
+    def delete_user(self, name: str) -> None: ...
+    def add_vhost(self, name: str) -> None: ...
+    def set_vhost_limit(self, vhost: str, limit: str, value: int) -> None: ...
+    def delete_vhost(self, name: str) -> None: ...
+    def set_policy(
+        self, name: str, pattern: str, definition: dict[str, object], apply_to: str = ..., vhost: str = ...
+    ) -> None: ...
+    def delete_policy(self, name: str, vhost: str = ...) -> None: ...
+    def close_connections_of(self, user: str, reason: str) -> None: ...
+
+
+class HttpAdmin:
+    """The management API, RabbitMQ's or Warren's."""
 
     def __init__(self, url: str, user: str = "guest", password: str = "guest") -> None:
         self._url = url.rstrip("/")
@@ -97,7 +100,7 @@ class Admin:
 
     def close_connections_of(self, user: str, reason: str) -> None:
         """Ends a user's connections as an administrator does. The API shows a new connection only after a while."""
-        deadline = time.monotonic() + STARTUP_PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             names = [entry["name"] for entry in self._connections() if entry.get("user") == user]
             for name in names:
@@ -134,7 +137,7 @@ class Admin:
         data = None if body is None else json.dumps(body).encode()
         given = {"Authorization": self._authorization, "Content-Type": "application/json"} | (headers or {})
         request = urllib.request.Request(url, data, given, method=verb)
-        with urllib.request.urlopen(request, timeout=STARTUP_PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 
@@ -146,75 +149,3 @@ class Broker:
     name: str
     address: Address
     admin: Admin
-
-
-# ---- RabbitMQ ---------------------------------------------------------------------------------------------------
-
-
-def rabbitmq_server() -> str | None:
-    """The server script itself: Debian's wrapper in the path changes user and with it the environment."""
-    debian = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-    return debian if os.path.exists(debian) else shutil.which("rabbitmq-server")
-
-
-@contextlib.contextmanager
-def rabbitmq() -> Iterator[Broker]:
-    """A RabbitMQ node on free loopback ports, with files, name and port mapper of its own; gone at the end."""
-    script = rabbitmq_server()
-    if script is None:
-        raise FileNotFoundError("rabbitmq-server is not installed")
-    amqp, http, mapper, distribution = _free_ports(4)
-    with tempfile.TemporaryDirectory(prefix="differential-") as folder:
-        environment = _rabbitmq_files(Path(folder), amqp, http) | {
-            "ERL_EPMD_PORT": str(mapper),
-            "RABBITMQ_DIST_PORT": str(distribution),
-        }
-        with open(Path(folder, "output"), "wb") as output:
-            node = subprocess.Popen([script], env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-        try:
-            admin = Admin(f"http://127.0.0.1:{http}")
-            _await_startup(node, admin, Path(folder, "output"))
-            yield Broker("rabbitmq", Address("127.0.0.1", amqp), admin)
-        finally:
-            node.terminate()
-            node.wait()
-            # The port mapper outlives the node that started it.
-            subprocess.run(["epmd", "-port", str(mapper), "-kill"], env=environment, capture_output=True, check=False)
-
-
-def _rabbitmq_files(folder: Path, amqp: int, http: int) -> dict[str, str]:
-    config = (
-        f"listeners.tcp.1 = 127.0.0.1:{amqp}\n"
-        f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {http}\n"
-        "collect_statistics_interval = 500\n"
-    )
-    Path(folder, "rabbitmq.conf").write_text(config)
-    Path(folder, "enabled_plugins").write_text(f"[{','.join(RABBITMQ_PLUGINS)}].\n")
-    return {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "HOME": str(folder),
-        "ERL_EPMD_ADDRESS": "127.0.0.1",
-        "RABBITMQ_NODENAME": f"differential-{os.getpid()}@localhost",
-        "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
-        "RABBITMQ_CONF_ENV_FILE": str(folder / "no-such-file"),
-        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
-        "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
-        "RABBITMQ_LOG_BASE": str(folder / "log"),
-        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
-    }
-
-
-def _await_startup(node: subprocess.Popen[bytes], admin: Admin, output: Path) -> None:
-    deadline = time.monotonic() + STARTUP_PATIENCE
-    while not admin.is_up():
-        if node.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"rabbitmq-server did not start:\n{output.read_text(errors='replace')[-2000:]}")
-        time.sleep(0.1)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports

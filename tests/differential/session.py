@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, ParamSpec
+from typing import Final
 
 from tests.differential.brokers import Address, Admin
 from tests.differential.client import Broken, Channel, Connection, Event
 from tests.differential.recording import Recording, record
 
 Script = Callable[["Session"], None]
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,13 @@ SESSIONS: Final[dict[str, Entry]] = {}
 
 def session(script: Script) -> Script:
     """Lists a function as a session, under the name of its file and its own."""
-    add(f"{_chapter(script)}: {script.__name__.replace('_', ' ')}", script)
+    add(_title(script), script)
     return script
 
 
 def alone(script: Script) -> Script:
-    add(f"{_chapter(script)}: {script.__name__.replace('_', ' ')}", script, alone=True)
+    """Lists a session that changes the whole broker: it runs when the others are done."""
+    add(_title(script), script, alone=True)
     return script
 
 
@@ -47,8 +47,9 @@ def add(name: str, script: Script, alone: bool = False) -> None:
     SESSIONS[name] = Entry(name, script, alone)
 
 
-def _chapter(script: Script) -> str:
-    return script.__module__.rsplit(".", 1)[-1]
+def _title(script: Script) -> str:
+    chapter = script.__module__.rsplit(".", 1)[-1]
+    return f"{chapter}: {script.__name__}".replace("_", " ")
 
 
 class Session:

@@ -1,0 +1,75 @@
+"""Warren answers every session as RabbitMQ does, but for the reviewed differences."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.differential import archive, compare, sessions, wire
+from tests.differential.conftest import Recordings
+from tests.differential.differences import DIFFERENCES, RULES, Difference, Rule
+from tests.differential.session import SESSIONS
+
+sessions.load()
+
+pytestmark = [
+    # The first test that runs waits for all sessions of both brokers.
+    pytest.mark.timeout(300),
+    # Recordings are made once per worker: one worker for all of this file.
+    pytest.mark.xdist_group("differential"),
+]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_warren_answers_as_rabbitmq(name: str, recordings: Recordings) -> None:
+    wanted = compare.expected(name, recordings.rabbitmq[name])
+    found = recordings.warren[name]
+    assert found == wanted, compare.report(name, wanted, found)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_kept_recording_of_rabbitmq_is_current(name: str, recordings: Recordings) -> None:
+    if recordings.absence:
+        pytest.skip(recordings.absence)
+    kept, found = archive.load()[name], recordings.rabbitmq[name]
+    assert found == kept, compare.report(name, kept, found)
+
+
+@pytest.mark.parametrize(("name", "difference"), [(difference.session, difference) for difference in DIFFERENCES])
+def test_a_listed_difference_still_occurs(name: str, difference: Difference, recordings: Recordings) -> None:
+    rabbitmq = [_ruled(line) for line in recordings.rabbitmq[name].get(difference.stream, [])]
+    warren = recordings.warren[name].get(difference.stream, [])
+    assert rabbitmq != warren, f"both answer alike: {difference}"
+    assert compare.find(difference.rabbitmq, rabbitmq) is not None, f"RabbitMQ does not answer so: {difference}"
+    assert compare.find(difference.warren, warren) is not None, f"Warren does not answer so: {difference}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.reason)
+def test_a_listed_rule_still_occurs(rule: Rule) -> None:
+    lines = [line for recording in archive.load().values() for shown in recording.values() for line in shown]
+    assert any(rule.applied_to(line) != line for line in lines)
+
+
+def test_the_kept_recording_has_every_session_and_no_other() -> None:
+    assert archive.load().keys() == SESSIONS.keys()
+
+
+def test_every_session_named_by_a_difference_exists() -> None:
+    assert {difference.session for difference in DIFFERENCES} <= SESSIONS.keys()
+
+
+def test_every_method_that_a_server_sends_is_received_somewhere() -> None:
+    received = {
+        line.split(" ")[0] for recording in archive.load().values() for shown in recording.values() for line in shown
+    }
+    never = {"connection.secure", "connection.blocked", "connection.unblocked", "channel.flow"}
+    replies = {reply for spec in wire.METHODS.values() for reply in spec.replies}
+    wanted = replies | {"connection.start", "connection.tune", "connection.close", "channel.close", "basic.cancel"}
+    # start-ok, tune-ok and secure-ok are the client's; confirms are written as one word.
+    wanted -= {"connection.start-ok", "connection.tune-ok", "connection.secure-ok"} | never
+    assert wanted - received == set()
+
+
+def _ruled(line: str) -> str:
+    for rule in RULES:
+        line = rule.applied_to(line)
+    return line
