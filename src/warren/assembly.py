@@ -5,22 +5,26 @@ The command line and the in-process broker of tests both start this.
 
 from __future__ import annotations
 
+import resource
 from typing import TYPE_CHECKING
 
 from warren.config import Config
-from warren.server.life import Server
+from warren.server.alarms import memory_used
+from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.listeners import bind
+from warren.server.passwords import Passwords
 
 if TYPE_CHECKING:
+    from warren.management.calls import Context
     from warren.management.service import HttpService
 
 
 class Assembly:
     """Made and used on a running loop."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, passwords: Passwords | None = None) -> None:
         self.config = config
-        self.server = Server(config)
+        self.server = Server(config, passwords)
         self._http: HttpService | None = None
         self._http_port = -1
 
@@ -34,10 +38,10 @@ class Assembly:
             await self.server.stop()
             raise
 
-    async def stop(self) -> None:
+    async def stop(self, patience: float = DRAIN_SECONDS) -> None:
         if self._http is not None:
             await self._http.stop()
-        await self.server.stop()
+        await self.server.stop(patience)
 
     @property
     def amqp_address(self) -> tuple[str, int]:
@@ -57,6 +61,26 @@ class Assembly:
         self._http_port = sockets[0].getsockname()[1]
         self._http = HttpService(make_app(self._context()), sockets)
         await self._http.start()
+
+    def _context(self) -> Context:
+        from warren.management.calls import Context, Port
+
+        server, host = self.server, self.server.host
+        ports = [Port(each.protocol, each.host, each.port) for each in server.listeners]
+        return Context(
+            node=server.node,
+            tick=host.tick,
+            wake=host.wake,
+            verify_password=host.is_right_password,
+            hash_password=host.hash_password,
+            hasher=server.passwords,
+            ports=[*ports, Port("http", self.config.host, self._http_port)],
+            memory_limit=server.memory_limit,
+            memory_used=memory_used,
+            disk_free_limit=self.config.disk_free_limit,
+            disk_free=server.disk_free,
+            file_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        )
 
 
 def name_of(address: tuple[str, int]) -> str:

@@ -126,13 +126,20 @@ def flag_of(name: str) -> str:
     return name.replace("_", "-")
 
 
+def help_of(name: str) -> str:
+    """For the command line: what it means, and its default."""
+    shown = getattr(Config(), name)
+    default = ", ".join(shown) if isinstance(shown, list) else str(shown)
+    text = str(OPTIONS[name].metadata["help"]).replace("`", "")
+    return f"{text}  [default: {default}]" if default else text
+
+
 def document() -> str:
     """The table of docs/configuration.md."""
     lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
     defaults = Config()
     for name, field in OPTIONS.items():
-        shown = getattr(defaults, name)
-        text = f"`{shown!r}`" if isinstance(shown, (str, list)) else f"`{shown}`"
+        text = f"`{getattr(defaults, name)!r}`"
         choices = field.metadata["choices"]
         kind = " \\| ".join(f"`{choice}`" for choice in choices) if choices else _type_name(_TYPES[name])
         lines.append(f"| `{name}` | {kind} | {text} | {field.metadata['help']} |")

@@ -7,6 +7,7 @@ docs/configuration.md is a keyword.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,15 +16,23 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from warren.assembly import Assembly
+from warren.broker import administer
+from warren.broker.access import User
+from warren.broker.hashing import SHA256
 from warren.broker.node import Node
 from warren.config import load
 from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
+from warren.server.passwords import Passwords
 
 T = TypeVar("T")
 
 # Starting takes milliseconds and stopping a moment; a minute means that something hangs.
 PATIENCE = 60.0
+# A blocking client in the test's own thread cannot answer while that thread waits for the broker to stop.
+DRAIN_SECONDS = 0.05
+# Somebody who embeds a broker has not asked for its log on standard error.
+logging.getLogger("warren").addHandler(logging.NullHandler())
 
 
 class Broker:
@@ -53,7 +62,7 @@ class Broker:
         if assembly is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(assembly.stop(), self._loop).result(PATIENCE)
+            asyncio.run_coroutine_threadsafe(assembly.stop(DRAIN_SECONDS), self._loop).result(PATIENCE)
         finally:
             self._end_thread()
 
@@ -93,6 +102,37 @@ class Broker:
         self._loop.call_soon_threadsafe(self._call, function, done)
         return done.result(PATIENCE)
 
+    def add_user(self, name: str, password: str, tags: list[str] | None = None) -> None:
+        """Without permissions: see set_permission."""
+        algorithm, password_hash = Passwords(SHA256).hash(password)
+        self.call(lambda node: administer.put_user(node, User(name, password_hash, algorithm, tags)))
+
+    def add_vhost(self, name: str) -> None:
+        """The default user may use it."""
+        self.call(lambda node: node.add_vhost(name))
+        self.set_permission(self.config.default_user, name)
+
+    def set_permission(
+        self, user: str, vhost: str = "/", configure: str = ".*", write: str = ".*", read: str = ".*"
+    ) -> None:
+        self.call(lambda node: administer.set_permission(node, user, vhost, configure, write, read))
+
+    def set_topic_permission(
+        self, user: str, exchange: str, vhost: str = "/", write: str = ".*", read: str = ".*"
+    ) -> None:
+        self.call(lambda node: administer.set_topic_permission(node, user, vhost, exchange, write, read))
+
+    def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: dict[str, object],
+        vhost: str = "/",
+        priority: int = 0,
+        apply_to: str = "all",
+    ) -> None:
+        self.call(lambda node: administer.set_policy(node, vhost, name, pattern, definition, priority, apply_to))
+
     @property
     def _running(self) -> Assembly:
         if self._assembly is None:
@@ -109,7 +149,8 @@ class Broker:
         server.host.wake()
 
     async def _start(self) -> Assembly:
-        assembly = Assembly(self.config)
+        # Passwords of tests are no secrets: what guards them may be quick.
+        assembly = Assembly(self.config, Passwords(SHA256))
         await assembly.start()
         return assembly
 

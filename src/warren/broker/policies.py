@@ -18,11 +18,12 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 _QUEUE_KINDS: Final = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 
 
-class PolicyError(WarrenError):
-    """Worded as RabbitMQ's management answers it; several lines when several things are wrong."""
+class ValidationFailed(WarrenError):
+    """Worded as RabbitMQ's management answers it: all that is wrong, one line each."""
 
     def __init__(self, refusals: list[str]) -> None:
         super().__init__("Validation failed\n\n" + "".join([refusal + "\n" for refusal in refusals]))
+        self.refusals = refusals
 
 
 class Policy:
@@ -66,17 +67,23 @@ class PolicySet:
         self, name: str, pattern: object, definition: object, priority: object = 0, apply_to: object = "all"
     ) -> Policy:
         policy = parse(self.vhost, name, pattern, definition, priority, apply_to)
-        self.policies[name] = policy
-        self._ranked = _rank(self.policies)
+        self.put(policy)
         return policy
 
     def set_operator(
         self, name: str, pattern: object, definition: object, priority: object = 0, apply_to: object = "all"
     ) -> Policy:
         policy = parse_operator(self.vhost, name, pattern, definition, priority, apply_to)
-        self.operator_policies[name] = policy
-        self._operator_ranked = _rank(self.operator_policies)
+        self.put_operator(policy)
         return policy
+
+    def put(self, policy: Policy) -> None:
+        self.policies[policy.name] = policy
+        self._ranked = _rank(self.policies)
+
+    def put_operator(self, policy: Policy) -> None:
+        self.operator_policies[policy.name] = policy
+        self._operator_ranked = _rank(self.operator_policies)
 
     def delete(self, name: str) -> bool:
         found = self.policies.pop(name, None) is not None
@@ -107,7 +114,7 @@ def effective(policy: Policy | None, operator_policy: Policy | None) -> dict[str
 
 
 def parse(vhost: str, name: str, pattern: object, definition: object, priority: object, apply_to: object) -> Policy:
-    """A Policy, or a PolicyError that says all that is wrong with it."""
+    """A Policy, or a ValidationFailed that says all that is wrong with it."""
     settings, refusals = _settings(definition, None)
     return _parse(vhost, name, pattern, settings, priority, apply_to, refusals)
 
@@ -144,7 +151,7 @@ def _parse(
     else:
         refusals.append(f"priority should be a number, actually was {erlang_term(priority)}")
     if refusals:
-        raise PolicyError(refusals)
+        raise ValidationFailed(refusals)
     return Policy(vhost, name, regex, target, rank, settings)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from warren.broker.connection import Connection
     from warren.broker.node import Node
 
-_PREDECLARED: Final = (
+PREDECLARED: Final = (
     ("amq.direct", "direct", False),
     ("amq.fanout", "fanout", False),
     ("amq.topic", "topic", False),
@@ -50,7 +50,7 @@ class VHost:
         # Bindings by where they lead, so that they can go with their destination.
         self._incoming: dict[Destination, list[Binding]] = {}
         self.exchanges[""] = DefaultExchange(name, self.queues)
-        for exchange, type_, internal in _PREDECLARED:
+        for exchange, type_, internal in PREDECLARED:
             self._install(create(type_, name, exchange, True, False, internal))
         # Where consumers of direct reply-to sit; it holds nothing and is not listed.
         self.reply_queue = Queue(node, name, "amq.rabbitmq.reply-to", CLASSIC, False, False, None, {})

@@ -5,19 +5,23 @@ from __future__ import annotations
 import http.client
 import json
 from base64 import b64encode
-from typing import Annotated, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-import typer
+import click
 
 from warren.errors import WarrenError
 
 DEFAULT_URL: Final = "http://guest:guest@127.0.0.1:15672"
 TIMEOUT: Final = 60.0
 
-UrlOption = Annotated[
-    str, typer.Option("--url", envvar="WARREN_URL", help="Management API of the broker, with user and password.")
-]
+url_option = click.option(
+    "--url",
+    default=DEFAULT_URL,
+    envvar="WARREN_URL",
+    show_default=True,
+    help="Management API of the broker, with user and password. Also WARREN_URL.",
+)
 
 
 class Api:

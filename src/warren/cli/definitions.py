@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from warren.cli.api import DEFAULT_URL, Api, UrlOption
+from warren.cli.api import Api, url_option
 from warren.errors import WarrenError
 
-FileArgument = Annotated[str, typer.Argument(help="A definitions file; - is standard input or output.")]
-VHostOption = Annotated[str | None, typer.Option(help="Only this virtual host.")]
+vhost_option = click.option("--vhost", help="Only this virtual host.")
 
 
-def export(file: FileArgument = "-", vhost: VHostOption = None, url: UrlOption = DEFAULT_URL) -> None:
-    """Write users, virtual hosts, queues, exchanges, bindings and policies to a definitions file."""
+@click.command()
+@click.argument("file", default="-")
+@vhost_option
+@url_option
+def export(file: str, vhost: str | None, url: str) -> None:
+    """Write users, virtual hosts, queues, exchanges, bindings and policies to FILE (- is standard output)."""
     definitions = Api(url).get("definitions", *([] if vhost is None else [vhost]))
     text = json.dumps(definitions, indent=2, ensure_ascii=False) + "\n"
     if file == "-":
@@ -29,8 +31,12 @@ def export(file: FileArgument = "-", vhost: VHostOption = None, url: UrlOption =
         raise WarrenError(f"cannot write {file}: {error.strerror}") from error
 
 
-def import_(file: FileArgument, vhost: VHostOption = None, url: UrlOption = DEFAULT_URL) -> None:
-    """Add what a definitions file holds. Nothing that is there already is deleted."""
+@click.command("import")
+@click.argument("file")
+@vhost_option
+@url_option
+def import_(file: str, vhost: str | None, url: str) -> None:
+    """Add what the definitions FILE holds (- is standard input). Nothing that is there already is deleted."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         definitions = json.loads(text)

@@ -4,61 +4,53 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperGroup
 
 from warren import __version__
-from warren.cli import definitions, serve, users
+from warren.cli.definitions import export, import_
+from warren.cli.serve import serve
+from warren.cli.users import users
 from warren.errors import WarrenError
 
 EXIT_INTERRUPTED: Final = 130
 
-app = typer.Typer(
-    help="A message broker that speaks AMQP 0-9-1 as RabbitMQ does.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(users.app, name="users")
-app.command("export")(definitions.export)
-app.command("import")(definitions.import_)
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="warren %(version)s")
+def warren() -> None:
+    """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
+
+    `warren serve` starts one; the other commands work on one that runs, through its management API (--url).
+    """
 
 
-def print_version(is_asked: bool) -> None:
-    if is_asked:
-        typer.echo(f"warren {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    show_version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and leave.")
-    ] = False,
-) -> None:
-    """A message broker that speaks AMQP 0-9-1 as RabbitMQ does."""
-
-
-def build() -> TyperGroup:
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    group.add_command(serve.command())
-    return group
+for command in (serve, users, export, import_):
+    warren.add_command(command)
 
 
 def main() -> None:
     try:
-        build()(prog_name="warren")
+        sys.exit(warren.main(prog_name="warren", standalone_mode=False))
     except WarrenError as error:
-        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "red"), str(error)))
+        fail(str(error))
+    except click.exceptions.NoArgsIsHelpError as asked:
+        click.echo(asked.format_message())
         sys.exit(1)
-    except KeyboardInterrupt:
+    except click.ClickException as error:
+        fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output left (`warren export | head`): nobody is there to be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def fail(reason: str) -> None:
+    """One line, whatever the reason looks like."""
+    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "red"), " ".join(reason.split())))
+    sys.exit(1)

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from typer.core import TyperCommand, TyperOption
+import click
 
 from warren.assembly import Assembly, name_of
-from warren.config import OPTIONS, Config, flag_of, load
+from warren.config import OPTIONS, Config, flag_of, help_of, load
 from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
 
@@ -30,23 +30,24 @@ variables over the file.
 """
 
 
-def command() -> TyperCommand:
-    """Built from the configuration's own fields, so that no option can be without its flag."""
-    config = TyperOption(
-        param_decls=["--config"], metavar="FILE", envvar="WARREN_CONFIG", help=f"Configuration; else ./{DEFAULT_FILE}."
-    )
-    flags = [
-        # Texts, as in the environment: one place reads, checks and names what is wrong with them.
-        TyperOption(param_decls=[f"--{flag_of(name)}"], metavar="VALUE", help=field.metadata["help"])
-        for name, field in OPTIONS.items()
-    ]
-    return TyperCommand(name="serve", params=[config, *flags], callback=serve, help=HELP)
-
-
-def serve(config: str | None, **flags: str | None) -> None:
+def serve_with(config: str | None, **flags: str | None) -> None:
     if config is None and Path(DEFAULT_FILE).exists():
         config = DEFAULT_FILE
     run(load(config, os.environ, flags))
+
+
+def options() -> list[click.Parameter]:
+    """One flag for every option there is. Texts, as in the environment: one place reads and checks them."""
+    config = click.Option(
+        ["--config"], metavar="FILE", envvar="WARREN_CONFIG", help=f"Configuration file; else ./{DEFAULT_FILE}."
+    )
+    return [
+        config,
+        *(click.Option([f"--{flag_of(name)}"], metavar="VALUE", help=help_of(name)) for name in OPTIONS),
+    ]
+
+
+serve: Final = click.Command("serve", callback=serve_with, params=options(), help=HELP)
 
 
 def run(config: Config) -> None:
@@ -77,10 +78,9 @@ async def _wait_for_the_end(assembly: Assembly) -> BaseException | None:
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
         loop.add_signal_handler(number, asked.set)
-    waiting = asyncio.ensure_future(asked.wait())
     failure = assembly.server.failure
-    await asyncio.wait({waiting, failure}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+    failure.add_done_callback(lambda _: asked.set())
+    await asked.wait()
     for number in signals:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_DFL)

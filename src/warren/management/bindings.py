@@ -65,7 +65,11 @@ async def add(call: Call) -> Response:
     call.check(vhost.name, kind, name, "write")
     call.check(vhost.name, "exchange", source, "read")
     vhost.add_binding(source, kind, name, key, table_of(arguments))
-    made = [binding for binding in between(call) if binding.routing_key == key and plain_table(binding.arguments) == arguments]
+    made = [
+        binding
+        for binding in between(call)
+        if binding.routing_key == key and plain_table(binding.arguments) == arguments
+    ]
     location = {"location": f"{call.request.path_params['destination']}/{properties_key(made[-1])}"} if made else None
     return Response(status_code=CREATED, headers=location)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -17,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from warren.broker.access import User, is_loopback
+from warren.broker.definitions import Hasher
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
 from warren.management.listing import Item, columns, listing
@@ -24,8 +24,6 @@ from warren.management.rates import Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
 
 BODY_MAX: Final = 10_000_000
-# Logins that were right a moment ago: a page that polls must not cost a slow hash each time.
-REMEMBERED_LOGINS: Final = 256
 
 
 @dataclass
@@ -43,14 +41,14 @@ class Context:
     tick: Callable[[], None]
     wake: Callable[[], None]
     verify_password: Callable[[str, str, str], Awaitable[bool]]
-    hash_password: Callable[[str], tuple[str, str]]
+    hash_password: Callable[[str], Awaitable[tuple[str, str]]]
+    hasher: Hasher
     ports: list[Port]
     memory_limit: int
     memory_used: Callable[[], int]
     disk_free_limit: int
     disk_free: Callable[[], int]
-    started_at: int
-    logins: dict[bytes, bool] = field(default_factory=dict)
+    file_limit: int
     rates: Rates = field(default_factory=Rates)
 
 
@@ -176,15 +174,9 @@ async def log_in(request: Request, context: Context) -> User:
     name, password = credentials_of(request)
     user = context.node.access.find(name)
     algorithm, password_hash = ("", "") if user is None else (user.hashing_algorithm, user.password_hash)
-    # Keyed by the stored hash too, so that a changed password is asked for at once.
-    key = hashlib.sha256(f"{name}\0{password_hash}\0{password}".encode(errors="surrogatepass")).digest()
-    if key not in context.logins:
-        if not await context.verify_password(algorithm, password_hash, password):
-            raise Refusal(401, "not_authorized", "Login failed")
-        if len(context.logins) >= REMEMBERED_LOGINS:
-            context.logins.clear()
-        context.logins[key] = True
-    if user is None:
+    # Asked also about nobody, so that an unknown user takes as long as a wrong password.
+    is_right = await context.verify_password(algorithm, password_hash, password)
+    if user is None or not is_right:
         raise Refusal(401, "not_authorized", "Login failed")
     peer = request.client.host if request.client is not None else ""
     if name in context.node.settings.loopback_users and not is_loopback(peer):

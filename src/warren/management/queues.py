@@ -14,6 +14,10 @@ from warren.management.listing import Item
 from warren.management.refusals import not_found
 from warren.management.times import iso
 
+STATS: Final = (
+    "publish", "deliver", "deliver_no_ack", "deliver_get", "get", "get_no_ack", "get_empty", "redeliver", "ack",
+)  # fmt: skip
+
 
 def describe(call: Call, queue: Queue) -> Item:
     ready, unacked = int(queue.backing.length), int(queue.unacked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Iterator
 from typing import Any, Final
@@ -23,6 +24,8 @@ class _Uvicorn(uvicorn.Server):
 
 class HttpService:
     def __init__(self, app: Any, sockets: list[socket.socket]) -> None:
+        # It tells of every start and stop; a broker that says that it is ready has said enough.
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         config = uvicorn.Config(
             app,
             log_config=None,

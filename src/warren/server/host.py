@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from warren.broker.connection import Connection
 from warren.broker.node import Node
-from warren.server import passwords
 from warren.server.clock import Clock
+from warren.server.passwords import Passwords
 from warren.server.timers import DeadlineTimer
 
 log = logging.getLogger("warren")
@@ -24,10 +24,15 @@ class LoopHost:
     """Serves one node on one loop. `attach` comes right after the node was made with this host."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Clock, on_fatal: Callable[[BaseException], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        passwords: Passwords,
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self.loop = loop
         self.clock = clock
+        self.passwords = passwords
         self._on_fatal = on_fatal
         self._node: Node | None = None
         self._timer: DeadlineTimer | None = None
@@ -81,8 +86,14 @@ class LoopHost:
         return secrets.randbits(32)
 
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
-        future = self.loop.run_in_executor(self._threads, passwords.verify, algorithm, password_hash, password)
-        future.add_done_callback(lambda done: self._verified(connection, done))
+        done = self.is_right_password(algorithm, password_hash, password)
+        done.add_done_callback(lambda done: self._verified(connection, done))
+
+    def is_right_password(self, algorithm: str, password_hash: str, password: str) -> asyncio.Future[bool]:
+        return self.loop.run_in_executor(self._threads, self.passwords.verify, algorithm, password_hash, password)
+
+    def hash_password(self, password: str) -> asyncio.Future[tuple[str, str]]:
+        return self.loop.run_in_executor(self._threads, self.passwords.hash, password)
 
     def _verified(self, connection: Connection, done: asyncio.Future[bool]) -> None:
         if done.cancelled() or self._node is None:

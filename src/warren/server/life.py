@@ -8,22 +8,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+from pathlib import Path
 
 from warren import __version__
+from warren.broker import definitions
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.node import Node
 from warren.broker.settings import Settings
-from warren.broker.world import NoRecorder, Recorder
 from warren.config import Config
-from warren.server import passwords
-from warren.server.alarms import AlarmWatch, memory_total
+from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.clock import Clock
+from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder
 from warren.server.host import LoopHost
 from warren.server.listeners import Listener, listen
+from warren.server.passwords import Passwords
 from warren.server.plugins import made_from
 from warren.server.transport import AmqpTransport, Roster
+from warren.store.definitions import FILE_NAME, DefinitionsStore
 
 log = logging.getLogger("warren")
 
@@ -34,23 +37,27 @@ DRAIN_SECONDS = 3.0
 class Server:
     """Made and used on a running loop."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, passwords: Passwords | None = None) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
         self.clock = Clock()
-        self.host = LoopHost(self.loop, self.clock, self._fatal)
+        self.passwords = Passwords() if passwords is None else passwords
+        self.host = LoopHost(self.loop, self.clock, self.passwords, self._fatal)
         # Resolves with the error when going on would break a promise.
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         self.roster = Roster()
         self.listeners: list[Listener] = []
         self._folder = DataFolder(config.data_dir) if config.data_dir else None
+        self._recorder: DefinitionsStore | None = None
         self._alarms: AlarmWatch | None = None
+        self.memory_limit = int(config.memory_high_watermark * memory_total())
 
     async def start(self) -> None:
         """Raises WarrenError, and leaves nothing open, when the configuration cannot be met."""
         try:
             if self._folder is not None:
                 self._folder.open()
+                self._recorder = DefinitionsStore(self._folder.path / FILE_NAME)
             self.node = self._make_node()
             self.host.attach(self.node)
             self._alarms = self._watch()
@@ -60,14 +67,14 @@ class Server:
             raise
         self._alarms.start()
 
-    async def stop(self) -> None:
+    async def stop(self, patience: float = DRAIN_SECONDS) -> None:
         """Accept no more, tell every client, wait a little for their answers, make what is left durable."""
         for listener in self.listeners:
             listener.close()
         self.host.tick()
         self.node.begin_shutdown("shutdown")
         self.host.wake()
-        await self.roster.wait_empty(DRAIN_SECONDS)
+        await self.roster.wait_empty(patience)
         self.node.flush()
         self._close()
 
@@ -75,22 +82,26 @@ class Server:
         return AmqpTransport(self.node, self.clock, self.loop, self.roster)
 
     def _make_node(self) -> Node:
-        node = Node(self.host, settings_of(self.config), self._open_recorder(), None, self.clock.now(), __version__)
+        node = Node(self.host, settings_of(self.config), self._recorder, None, self.clock.now(), __version__)
         for name in self.config.interceptors:
             node.install_interceptor(made_from(name, Interceptor))
         node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
         node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
-        node.bootstrap(*passwords.hash_password(self.config.default_password))
+        rows = [] if self._recorder is None else self._recorder.load()
+        definitions.restore(node, rows)
         node.start_recording()
+        if not rows:
+            make_defaults(node, self.passwords)
+        if self.config.definitions:
+            definitions.import_(node, read_definitions(self.config.definitions), hasher=self.passwords)
         return node
 
-    def _open_recorder(self) -> Recorder:
-        return NoRecorder()
-
     def _watch(self) -> AlarmWatch:
-        memory_limit = int(self.config.memory_high_watermark * memory_total())
         folder = None if self._folder is None else self._folder.path
-        return AlarmWatch(self.loop, self._set_alarm, memory_limit, self.config.disk_free_limit, folder)
+        return AlarmWatch(self.loop, self._set_alarm, self.memory_limit, self.config.disk_free_limit, folder)
+
+    def disk_free(self) -> int:
+        return disk_free(Path.cwd() if self._folder is None else self._folder.path)
 
     def _set_alarm(self, name: str, is_on: bool) -> None:
         self.host.tick()
@@ -106,6 +117,8 @@ class Server:
         if self._alarms is not None:
             self._alarms.stop()
         self.host.detach()
+        if self._recorder is not None:
+            self._recorder.close()
         if self._folder is not None:
             self._folder.close()
 

@@ -1,0 +1,293 @@
+"""Changes that operators make: to users, permissions, policies, parameters, limits and vhosts.
+
+Each takes effect at once, also on those who are connected, and is recorded. The management API, imports and the
+command line all come through here; nothing here asks who is asking.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.broker.access import USER_LIMITS, User, UserError
+from warren.broker.policies import Policy, ValidationFailed
+from warren.broker.terms import erlang_pairs, erlang_term
+from warren.errors import WarrenError
+
+if TYPE_CHECKING:
+    from warren.broker.node import Node
+    from warren.broker.vhost import VHost
+
+VHOST_LIMITS: Final = ("max-connections", "max-queues")
+OPERATOR_POLICY: Final = "operator_policy"
+VHOST_LIMITS_COMPONENT: Final = "vhost-limits"
+
+
+class NoSuchVHost(WarrenError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no vhost '{name}'")
+
+
+def vhost_of(node: Node, name: str) -> VHost:
+    vhost = node.vhosts.get(name)
+    if vhost is None:
+        raise NoSuchVHost(name)
+    return vhost
+
+
+# -- users and permissions ---------------------------------------------------------------------------------------------
+
+
+def put_user(node: Node, user: User) -> None:
+    node.access.put_user(user)
+    node.record("user", (user.name,), user_definition(user))
+
+
+def delete_user(node: Node, name: str) -> bool:
+    """With the user's permissions; the user's connections are closed."""
+    for permission in [key for key in node.access.permissions if key[0] == name]:
+        node.unrecord("permission", permission)
+    for topic_permission in [key for key in node.access.topic_permissions if key[0] == name]:
+        node.unrecord("topic_permission", topic_permission)
+    if not node.access.delete_user(name):
+        return False
+    node.unrecord("user", (name,))
+    for connection in list(node.connections.values()):
+        if connection.user == name:
+            connection.close_by_admin(f"user '{name}' is deleted")
+    node.host.wake()
+    return True
+
+
+def set_user_limits(node: Node, name: str, limits: dict[str, object]) -> None:
+    """Replaces them all."""
+    user = node.access.find(name)
+    if user is None:
+        raise UserError(f"no user '{name}'")
+    user.limits = checked_limits(limits, USER_LIMITS, "user-limits")
+    put_user(node, user)
+
+
+def set_permission(node: Node, user: str, vhost: str, configure: str, write: str, read: str) -> None:
+    vhost_of(node, vhost)
+    node.access.set_permission(user, vhost, configure, write, read)
+    value: dict[str, object] = {"user": user, "vhost": vhost, "configure": configure, "write": write, "read": read}
+    node.record("permission", (user, vhost), value)
+    _cancel_unreadable(node, user, vhost)
+
+
+def clear_permission(node: Node, user: str, vhost: str) -> bool:
+    found = node.access.clear_permission(user, vhost)
+    node.unrecord("permission", (user, vhost))
+    _cancel_unreadable(node, user, vhost)
+    return found
+
+
+def set_topic_permission(node: Node, user: str, vhost: str, exchange: str, write: str, read: str) -> None:
+    vhost_of(node, vhost)
+    node.access.set_topic_permission(user, vhost, exchange, write, read)
+    value: dict[str, object] = {"user": user, "vhost": vhost, "exchange": exchange, "write": write, "read": read}
+    node.record("topic_permission", (user, vhost, exchange), value)
+
+
+def clear_topic_permission(node: Node, user: str, vhost: str, exchange: str) -> bool:
+    found = node.access.clear_topic_permission(user, vhost, exchange)
+    node.unrecord("topic_permission", (user, vhost, exchange))
+    return found
+
+
+def clear_topic_permissions(node: Node, user: str, vhost: str) -> None:
+    for key in [key for key in node.access.topic_permissions if key[0] == user and key[1] == vhost]:
+        clear_topic_permission(node, user, vhost, key[2])
+
+
+def _cancel_unreadable(node: Node, user: str, vhost: str) -> None:
+    """A consumer must not outlive the right to read."""
+    for connection in node.connections.values():
+        if connection.user != user or connection.vhost is None or connection.vhost.name != vhost:
+            continue
+        for channel in list(connection.channels.values()):
+            channel.cancel_unreadable()
+    node.host.wake()
+
+
+def user_definition(user: User) -> dict[str, object]:
+    return {
+        "name": user.name,
+        "password_hash": user.password_hash,
+        "hashing_algorithm": user.hashing_algorithm,
+        "tags": list(user.tags),
+        "limits": dict(user.limits),
+    }
+
+
+# -- policies ----------------------------------------------------------------------------------------------------------
+
+
+def set_policy(
+    node: Node, vhost: str, name: str, pattern: object, definition: object, priority: object, apply_to: object
+) -> Policy:
+    place = vhost_of(node, vhost)
+    policy = place.policies.set(name, pattern, definition, priority, apply_to)
+    node.record("policy", (vhost, name), policy_definition(policy))
+    place.reapply_policies()
+    return policy
+
+
+def delete_policy(node: Node, vhost: str, name: str) -> bool:
+    place = vhost_of(node, vhost)
+    found = place.policies.delete(name)
+    node.unrecord("policy", (vhost, name))
+    place.reapply_policies()
+    return found
+
+
+def set_operator_policy(
+    node: Node, vhost: str, name: str, pattern: object, definition: object, priority: object, apply_to: object
+) -> Policy:
+    place = vhost_of(node, vhost)
+    policy = place.policies.set_operator(name, pattern, definition, priority, apply_to)
+    node.record("operator_policy", (vhost, name), policy_definition(policy))
+    place.reapply_policies()
+    return policy
+
+
+def delete_operator_policy(node: Node, vhost: str, name: str) -> bool:
+    place = vhost_of(node, vhost)
+    found = place.policies.delete_operator(name)
+    node.unrecord("operator_policy", (vhost, name))
+    place.reapply_policies()
+    return found
+
+
+def policy_definition(policy: Policy) -> dict[str, object]:
+    return {
+        "vhost": policy.vhost,
+        "name": policy.name,
+        "pattern": policy.pattern,
+        "apply-to": policy.apply_to,
+        "definition": dict(policy.definition),
+        "priority": policy.priority,
+    }
+
+
+# -- parameters and limits ---------------------------------------------------------------------------------------------
+
+
+def set_parameter(node: Node, vhost: str, component: str, name: str, value: object) -> None:
+    """Limits and operator policies are parameters too, as in RabbitMQ; others are kept for whoever reads them."""
+    if component == VHOST_LIMITS_COMPONENT:
+        set_vhost_limits(node, vhost, value)
+    elif component == OPERATOR_POLICY:
+        fields: dict[str, object] = _object(value)
+        set_operator_policy(
+            node,
+            vhost,
+            name,
+            fields.get("pattern"),
+            fields.get("definition"),
+            fields.get("priority", 0),
+            fields.get("apply-to", "all"),
+        )
+    elif component == "policy":
+        raise ValidationFailed(["policies may not be set using this method"])
+    else:
+        vhost_of(node, vhost).parameters[(component, name)] = value
+        definition: dict[str, object] = {"vhost": vhost, "component": component, "name": name, "value": value}
+        node.record("parameter", (vhost, component, name), definition)
+
+
+def clear_parameter(node: Node, vhost: str, component: str, name: str) -> bool:
+    if component == OPERATOR_POLICY:
+        return delete_operator_policy(node, vhost, name)
+    if component == VHOST_LIMITS_COMPONENT:
+        found = bool(vhost_of(node, vhost).limits)
+        set_vhost_limits(node, vhost, {})
+        return found
+    found = vhost_of(node, vhost).parameters.pop((component, name), None) is not None
+    node.unrecord("parameter", (vhost, component, name))
+    return found
+
+
+def set_global_parameter(node: Node, name: str, value: object) -> None:
+    node.global_parameters[name] = value
+    node.record("global_parameter", (name,), {"name": name, "value": value})
+
+
+def clear_global_parameter(node: Node, name: str) -> bool:
+    found = name in node.global_parameters
+    node.global_parameters.pop(name, None)
+    node.unrecord("global_parameter", (name,))
+    return found
+
+
+def set_vhost_limits(node: Node, vhost: str, limits: object) -> None:
+    """Replaces them all."""
+    place = vhost_of(node, vhost)
+    place.limits = checked_limits(_object(limits), VHOST_LIMITS, "limits")
+    if place.limits:
+        node.record("vhost_limit", (vhost,), {"vhost": vhost, "value": dict(place.limits)})
+    else:
+        node.unrecord("vhost_limit", (vhost,))
+
+
+def checked_limits(limits: dict[str, object], known: tuple[str, ...], where: str) -> dict[str, int]:
+    checked: dict[str, int] = {}
+    refusals: list[str] = []
+    unknown: dict[str, object] = {}
+    for name, value in limits.items():
+        if name not in known:
+            unknown[name] = value
+        elif isinstance(value, int) and not isinstance(value, bool):
+            checked[name] = value
+        else:
+            refusals.append(f"{name} should be a number, actually was {erlang_term(value)}")
+    if unknown:
+        refusals.insert(0, f"Unrecognised terms {erlang_pairs(unknown)} in {where}")
+    if refusals:
+        raise ValidationFailed(refusals)
+    return checked
+
+
+def _object(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise ValidationFailed([f"not a dictionary: {erlang_term(value)}"])
+    return {str(key): item for key, item in value.items()}
+
+
+# -- vhosts ------------------------------------------------------------------------------------------------------------
+
+
+def update_vhost(node: Node, name: str, description: str, tags: list[str], default_queue_type: str | None) -> None:
+    """Makes it when it is not there."""
+    vhost = node.add_vhost(name, description, tags, default_queue_type)
+    vhost.description = description
+    vhost.tags = tags
+    vhost.default_queue_type = default_queue_type
+    node.record("vhost", (name,), vhost_definition(vhost))
+
+
+def vhost_definition(vhost: VHost) -> dict[str, object]:
+    """What RabbitMQ 3 has at the top and RabbitMQ 4 in the metadata stands in both places."""
+    metadata: dict[str, object] = {"description": vhost.description, "tags": list(vhost.tags)}
+    if vhost.default_queue_type is not None:
+        metadata["default_queue_type"] = vhost.default_queue_type
+    return {"name": vhost.name, **metadata, "metadata": metadata, "limits": dict(vhost.limits)}
+
+
+def delete_vhost(node: Node, name: str) -> bool:
+    """With all that is in it and all rights on it."""
+    vhost = node.vhosts.get(name)
+    if vhost is None:
+        return False
+    for permission in [key for key in node.access.permissions if key[1] == name]:
+        node.unrecord("permission", permission)
+    for topic_permission in [key for key in node.access.topic_permissions if key[1] == name]:
+        node.unrecord("topic_permission", topic_permission)
+    for policy in vhost.policies.policies:
+        node.unrecord("policy", (name, policy))
+    for policy in vhost.policies.operator_policies:
+        node.unrecord("operator_policy", (name, policy))
+    for component, parameter in vhost.parameters:
+        node.unrecord("parameter", (name, component, parameter))
+    node.unrecord("vhost_limit", (name,))
+    return node.delete_vhost(name)

@@ -1,0 +1,90 @@
+"""The ASGI application: all resources, the metrics and the page, with the headers that every answer carries."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from warren.management import (
+    bindings,
+    channels,
+    connections,
+    consumers,
+    definitions,
+    exchanges,
+    health,
+    metrics,
+    overview,
+    page,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
+from warren.management.calls import Context
+from warren.management.refusals import HANDLERS, response_of
+
+log = logging.getLogger("warren.management")
+
+RESOURCES: Final = (
+    overview,
+    vhosts,
+    exchanges,
+    queues,
+    bindings,
+    connections,
+    channels,
+    consumers,
+    users,
+    permissions,
+    policies,
+    definitions,
+    health,
+    metrics,
+    page,
+)
+_HEADERS: Final = {
+    "cache-control": "no-cache",
+    "content-security-policy": "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
+def make_app(context: Context) -> ASGIApp:
+    routes = [each for resource in RESOURCES for each in resource.ROUTES]
+    app = Starlette(routes=routes, exception_handlers={**HANDLERS, Exception: answer_bug})
+    app.state.context = context
+    return Front(app)
+
+
+async def answer_bug(request: Request, error: Exception) -> Response:
+    """No detail to the peer; Starlette raises it again, and uvicorn logs it with its traceback."""
+    return response_of(500, "internal_error", "unexpected error, see the broker's log")
+
+
+class Front:
+    """Around the routes: paths stay undecoded, so that %2F is part of a name, and answers get their headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["path"] = scope["raw_path"].decode("latin-1")
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=message["headers"])
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

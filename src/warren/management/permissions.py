@@ -1,0 +1,122 @@
+"""/api/permissions and /api/topic-permissions"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.broker import administer
+from warren.broker.node import Node
+from warren.management.calls import Call, Needs, done, route
+from warren.management.listing import Item
+from warren.management.refusals import bad_request, not_found
+
+_ACTIONS: Final = ("configure", "write", "read")
+
+
+def all_of(node: Node) -> list[Item]:
+    return [
+        {"user": user, "vhost": vhost, "configure": each.configure, "write": each.write, "read": each.read}
+        for (user, vhost), each in node.access.permissions.items()
+    ]
+
+
+def all_topics_of(node: Node) -> list[Item]:
+    return [
+        {"user": user, "vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
+        for (user, vhost, exchange), each in node.access.topic_permissions.items()
+    ]
+
+
+async def list_permissions(call: Call) -> Response:
+    return call.listing(all_of(call.node))
+
+
+async def list_of_vhost(call: Call) -> Response:
+    vhost = call.vhost().name
+    return call.listing([each for each in all_of(call.node) if each["vhost"] == vhost])
+
+
+async def show(call: Call) -> Response:
+    for each in all_of(call.node):
+        if (each["user"], each["vhost"]) == (call.path("user"), call.path("vhost")):
+            return call.item(each)
+    raise not_found()
+
+
+async def put(call: Call) -> Response:
+    user, vhost = both_exist(call)
+    patterns = texts_in(await call.body(), _ACTIONS)
+    is_new = not call.node.access.may_access_vhost(user, vhost)
+    administer.set_permission(call.node, user, vhost, *patterns)
+    return done(is_new)
+
+
+async def delete(call: Call) -> Response:
+    if not administer.clear_permission(call.node, call.path("user"), call.path("vhost")):
+        raise not_found()
+    return done()
+
+
+async def list_topics(call: Call) -> Response:
+    return call.listing(all_topics_of(call.node))
+
+
+async def list_topics_of_vhost(call: Call) -> Response:
+    vhost = call.vhost().name
+    return call.listing([each for each in all_topics_of(call.node) if each["vhost"] == vhost])
+
+
+async def show_topics(call: Call) -> Response:
+    wanted = (call.path("user"), call.path("vhost"))
+    found = [each for each in all_topics_of(call.node) if (each["user"], each["vhost"]) == wanted]
+    if not found:
+        raise not_found()
+    return call.listing(found)
+
+
+async def put_topic(call: Call) -> Response:
+    user, vhost = both_exist(call)
+    exchange, write, read = texts_in(await call.body(), ("exchange", "write", "read"))
+    is_new = (user, vhost, exchange) not in call.node.access.topic_permissions
+    administer.set_topic_permission(call.node, user, vhost, exchange, write, read)
+    return done(is_new)
+
+
+async def delete_topics(call: Call) -> Response:
+    administer.clear_topic_permissions(call.node, call.path("user"), call.path("vhost"))
+    return done()
+
+
+def both_exist(call: Call) -> tuple[str, str]:
+    user, vhost = call.path("user"), call.path("vhost")
+    if call.node.access.find(user) is None or vhost not in call.node.vhosts:
+        raise bad_request("vhost_or_user_not_found")
+    return user, vhost
+
+
+def texts_in(body: Item, keys: tuple[str, ...]) -> list[str]:
+    missing = [key for key in keys if key not in body]
+    if missing:
+        raise bad_request("[" + ",".join(f"{{key_missing,{key}}}" for key in missing) + "]")
+    for key in keys:
+        if not isinstance(body[key], str):
+            raise bad_request(f"{key} must be text")
+    return [body[key] for key in keys]
+
+
+ROUTES: Final = [
+    route("/api/permissions", Needs.ADMINISTRATOR, GET=list_permissions),
+    route("/api/permissions/{vhost}/{user}", Needs.ADMINISTRATOR, GET=show, PUT=put, DELETE=delete),
+    route("/api/vhosts/{vhost}/permissions", Needs.ADMINISTRATOR, GET=list_of_vhost),
+    route("/api/topic-permissions", Needs.ADMINISTRATOR, GET=list_topics),
+    route(
+        "/api/topic-permissions/{vhost}/{user}",
+        Needs.ADMINISTRATOR,
+        GET=show_topics,
+        PUT=put_topic,
+        DELETE=delete_topics,
+    ),
+    route("/api/vhosts/{vhost}/topic-permissions", Needs.ADMINISTRATOR, GET=list_topics_of_vhost),
+]

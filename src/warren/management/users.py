@@ -1,0 +1,81 @@
+"""/api/users"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.broker import administer, hashing
+from warren.broker.access import User
+from warren.management import permissions
+from warren.management.calls import Call, Needs, done, route
+from warren.management.listing import Item
+from warren.management.refusals import bad_request, not_found
+from warren.management.vhosts import tags_of
+
+
+async def list_users(call: Call) -> Response:
+    return call.listing([administer.user_definition(user) for user in call.node.access.users.values()])
+
+
+async def show(call: Call) -> Response:
+    return call.item(administer.user_definition(find(call)))
+
+
+async def put(call: Call) -> Response:
+    name, body = call.path("user"), await call.body()
+    if "tags" not in body:
+        raise bad_request("tags_not_present")
+    algorithm, password_hash = await credentials_in(call, body)
+    before = call.node.access.find(name)
+    limits = {} if before is None else before.limits
+    administer.put_user(call.node, User(name, password_hash, algorithm, tags_of(body["tags"]), limits))
+    return done(before is None)
+
+
+async def credentials_in(call: Call, body: Item) -> tuple[str, str]:
+    """From a password, or a hash made elsewhere. With neither, the user cannot log in with a password."""
+    password, password_hash = body.get("password"), body.get("password_hash")
+    if password is not None:
+        if not isinstance(password, str) or not password:
+            raise bad_request("password must be a text that is not empty")
+        return await call.context.hash_password(password)
+    algorithm = body.get("hashing_algorithm") or hashing.SHA256
+    if not isinstance(algorithm, str) or not isinstance(password_hash, str | None):
+        raise bad_request("password_hash and hashing_algorithm must be text")
+    refusal = hashing.refusal_of(algorithm, password_hash or "")
+    if refusal:
+        raise bad_request(refusal)
+    return algorithm, password_hash or ""
+
+
+async def delete(call: Call) -> Response:
+    if not administer.delete_user(call.node, call.path("user")):
+        raise not_found()
+    return done()
+
+
+async def list_permissions(call: Call) -> Response:
+    name = find(call).name
+    return call.listing([each for each in permissions.all_of(call.node) if each["user"] == name])
+
+
+async def list_topic_permissions(call: Call) -> Response:
+    name = find(call).name
+    return call.listing([each for each in permissions.all_topics_of(call.node) if each["user"] == name])
+
+
+def find(call: Call) -> User:
+    user = call.node.access.find(call.path("user"))
+    if user is None:
+        raise not_found()
+    return user
+
+
+ROUTES: Final = [
+    route("/api/users", Needs.ADMINISTRATOR, GET=list_users),
+    route("/api/users/{user}", Needs.ADMINISTRATOR, GET=show, PUT=put, DELETE=delete),
+    route("/api/users/{user}/permissions", Needs.ADMINISTRATOR, GET=list_permissions),
+    route("/api/users/{user}/topic-permissions", Needs.ADMINISTRATOR, GET=list_topic_permissions),
+]

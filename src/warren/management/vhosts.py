@@ -1,0 +1,77 @@
+"""/api/vhosts"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.broker import administer
+from warren.broker.vhost import VHost
+from warren.management.calls import Call, Needs, done, route
+from warren.management.listing import Item
+from warren.management.overview import queue_totals, totals
+from warren.management.refusals import bad_request, not_found
+
+
+def describe(call: Call, vhost: VHost) -> Item:
+    key = ("vhost", vhost.name)
+    metadata: Item = {"description": vhost.description, "tags": vhost.tags}
+    if vhost.default_queue_type is not None:
+        metadata["default_queue_type"] = vhost.default_queue_type
+    return {
+        "name": vhost.name,
+        "description": vhost.description,
+        "tags": vhost.tags,
+        "default_queue_type": vhost.default_queue_type or "classic",
+        "metadata": metadata,
+        "tracing": False,
+        "cluster_state": {call.node.settings.node_name: "running"},
+        "message_stats": call.rates.details(key, totals([vhost]), call.now),
+        **call.rates.details(key, queue_totals([vhost]), call.now),
+    }
+
+
+async def list_vhosts(call: Call) -> Response:
+    return call.listing([describe(call, vhost) for vhost in call.vhosts()])
+
+
+async def show(call: Call) -> Response:
+    return call.item(describe(call, call.vhost()))
+
+
+async def put(call: Call) -> Response:
+    name, body = call.path("vhost"), await call.body()
+    if not name:
+        raise bad_request("a virtual host needs a name")
+    is_new = name not in call.node.vhosts
+    description, default_type = body.get("description", ""), body.get("default_queue_type")
+    if not isinstance(description, str) or not isinstance(default_type, str | None):
+        raise bad_request("description and default_queue_type must be text")
+    administer.update_vhost(call.node, name, description, tags_of(body.get("tags", [])), default_type)
+    if is_new:
+        # As RabbitMQ does: whoever makes a virtual host may use it.
+        administer.set_permission(call.node, call.user.name, name, ".*", ".*", ".*")
+    return done(is_new)
+
+
+async def delete(call: Call) -> Response:
+    if not administer.delete_vhost(call.node, call.path("vhost")):
+        raise not_found()
+    return done()
+
+
+def tags_of(value: object) -> list[str]:
+    """A list of texts, or one text with commas."""
+    if isinstance(value, str):
+        return [tag.strip() for tag in value.split(",") if tag.strip()]
+    if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
+        return value
+    raise bad_request("tags must be a list of text")
+
+
+ROUTES: Final = [
+    route("/api/vhosts", GET=list_vhosts),
+    route("/api/vhosts/{vhost}", GET=show),
+    route("/api/vhosts/{vhost}", Needs.ADMINISTRATOR, PUT=put, DELETE=delete),
+]
