@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ VERSION: Final = "3.10.8"
 FILE: Final = Path(__file__).with_name(f"rabbitmq-{VERSION}.json")
 
 
+@cache
 def load(file: Path = FILE) -> dict[str, Recording]:
     recordings: dict[str, Recording] = json.loads(file.read_text())
     return recordings

@@ -24,7 +24,13 @@ class Admin(Protocol):
     """What an operator does to a broker."""
 
     def add_user(
-        self, name: str, password: str, tags: str = ..., vhost: str = ..., configure: str = ..., write: str = ...,
+        self,
+        name: str,
+        password: str,
+        tags: str = ...,
+        vhost: str = ...,
+        configure: str = ...,
+        write: str = ...,
         read: str = ...,
     ) -> None: ...
     def set_topic_permission(self, user: str, exchange: str, write: str, read: str, vhost: str = ...) -> None: ...
@@ -39,6 +45,8 @@ class Admin(Protocol):
     ) -> None: ...
     def delete_policy(self, name: str, vhost: str = ...) -> None: ...
     def close_connections_of(self, user: str, reason: str) -> None: ...
+    def set_alarm(self, name: str, on: bool) -> None: ...
+    def shut_down(self) -> None: ...
 
 
 class HttpAdmin:
@@ -109,6 +117,12 @@ class HttpAdmin:
                 return
             time.sleep(0.1)
         raise TimeoutError(f"the management API shows no connection of {user}")
+
+    def set_alarm(self, name: str, on: bool) -> None:
+        raise NotImplementedError("the management API cannot raise an alarm")
+
+    def shut_down(self) -> None:
+        raise NotImplementedError("the management API cannot stop a broker")
 
     def is_up(self) -> bool:
         try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pytest
 
@@ -23,9 +25,20 @@ class Recordings:
     absence: str
 
 
-@pytest.fixture(scope="package")
-def recordings(request: pytest.FixtureRequest) -> Recordings:
-    names = _needed(request.session.items)
+@pytest.fixture(scope="session")
+def recordings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recordings:
+    """Made by the first worker that comes here; the others wait for its file."""
+    worker = hasattr(request.config, "workerinput")
+    base = tmp_path_factory.getbasetemp()
+    file = (base.parent if worker else base) / "differential.json"
+    with open(file.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            file.write_text(json.dumps(asdict(_record(_needed(request.session.items)))))
+    return Recordings(**json.loads(file.read_text()))
+
+
+def _record(names: list[str]) -> Recordings:
     absence = _absence()
     with ThreadPoolExecutor(2) as pool:
         warren = pool.submit(_play, warren_node.start(), names)

@@ -26,6 +26,27 @@ PLUGINS: Final = (
 )
 
 
+class NodeAdmin(HttpAdmin):
+    """What the management API cannot do, rabbitmqctl can."""
+
+    def __init__(self, url: str, environment: dict[str, str]) -> None:
+        super().__init__(url)
+        self._environment = environment
+
+    def set_alarm(self, name: str, on: bool) -> None:
+        verb = "set_alarm({{resource_limit, %s, node()}, []})" if on else "clear_alarm({resource_limit, %s, node()})"
+        self._control("eval", f"rabbit_alarm:{verb % name}.")
+
+    def shut_down(self) -> None:
+        self._control("stop_app")
+
+    def _control(self, *command: str) -> None:
+        script = server_script()
+        assert script is not None
+        control = Path(script).with_name("rabbitmqctl")
+        subprocess.run([control, *command], env=self._environment, capture_output=True, check=True)
+
+
 def server_script() -> str | None:
     """The server script itself: Debian's wrapper in the path changes user and with it the environment."""
     debian = "/usr/lib/rabbitmq/bin/rabbitmq-server"
@@ -56,7 +77,7 @@ def start() -> Iterator[Broker]:
         with open(Path(folder, "output"), "wb") as output:
             node = subprocess.Popen([script], env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         try:
-            admin = HttpAdmin(f"http://127.0.0.1:{http}")
+            admin = NodeAdmin(f"http://127.0.0.1:{http}", environment)
             _await_startup(node, admin, Path(folder, "output"))
             yield Broker("rabbitmq", Address("127.0.0.1", amqp), admin)
         finally:

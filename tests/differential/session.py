@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from tests.differential.brokers import Address, Admin
@@ -17,13 +18,21 @@ from tests.differential.recording import Recording, record
 Script = Callable[["Session"], None]
 
 
+class Turn(Enum):
+    TOGETHER = 1
+    # It changes the whole broker, with an alarm for example, and runs when the others are done.
+    ALONE = 2
+    # It stops the broker.
+    LAST = 3
+
+
 @dataclass(frozen=True)
 class Entry:
-    """A session as it is listed. One that runs alone changes the whole broker, an alarm for example."""
+    """A session as it is listed."""
 
     name: str
     script: Script
-    alone: bool = False
+    turn: Turn
 
 
 SESSIONS: Final[dict[str, Entry]] = {}
@@ -35,16 +44,20 @@ def session(script: Script) -> Script:
     return script
 
 
-def alone(script: Script) -> Script:
-    """Lists a session that changes the whole broker: it runs when the others are done."""
-    add(_title(script), script, alone=True)
-    return script
+def session_at(turn: Turn) -> Callable[[Script], Script]:
+    """Lists a session that cannot run together with others."""
+
+    def listed(script: Script) -> Script:
+        add(_title(script), script, turn)
+        return script
+
+    return listed
 
 
-def add(name: str, script: Script, alone: bool = False) -> None:
+def add(name: str, script: Script, turn: Turn = Turn.TOGETHER) -> None:
     if name in SESSIONS:
         raise ValueError(f"two sessions are named {name!r}")
-    SESSIONS[name] = Entry(name, script, alone)
+    SESSIONS[name] = Entry(name, script, turn)
 
 
 def _title(script: Script) -> str:

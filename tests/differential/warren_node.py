@@ -71,6 +71,12 @@ class NodeAdmin:
     def close_connections_of(self, user: str, reason: str) -> None:
         self._broker.call(lambda node: _close_connections_of(node, user, reason))
 
+    def set_alarm(self, name: str, on: bool) -> None:
+        self._broker.call(lambda node: node.set_alarm(name, on))
+
+    def shut_down(self) -> None:
+        self._broker.call(lambda node: node.begin_shutdown("shutdown"))
+
 
 def _close_connections_of(node: Node, user: str, reason: str) -> None:
     for connection in list(node.connections.values()):

@@ -129,6 +129,9 @@ def _show_value(tag: str, data: bytes, at: int) -> tuple[str, int]:
             name, at = data[at : at + size].decode(errors="backslashreplace") + "=", at + size
         text, at = _show_value(chr(data[at]), data, at + 1)
         parts.append(name + text)
+    if tag == "F":
+        # A table has no order; RabbitMQ itself changes it when it adds to the headers of a dead letter.
+        parts.sort()
     opening, closing = ("F:{", "}") if tag == "F" else ("A:[", "]")
     return opening + ", ".join(parts) + closing, end
 
@@ -226,9 +229,16 @@ def decode_method(payload: bytes) -> tuple[str, dict[str, object]]:
             (size,) = struct.unpack_from(">I", data)
             fields[field], data = show_table(data), data[4 + size :]
             continue
-        used, fields[field] = decode.by_type(data, kind, 0)
+        used, fields[field] = _decode_argument(kind, data)
         data = data[used:]
     return spec.name, fields
+
+
+def _decode_argument(kind: str, data: bytes) -> tuple[int, object]:
+    if kind == "shortstr":
+        # pamqp insists on UTF-8.
+        return data[0] + 1, data[1 : data[0] + 1].decode(errors="backslashreplace")
+    return decode.by_type(data, kind, 0)
 
 
 # ---- frames and contents ----------------------------------------------------------------------------------------
@@ -270,9 +280,7 @@ def decode_header(payload: bytes) -> tuple[int, dict[str, object]]:
         if kind == "table":
             (length,) = struct.unpack_from(">I", data)
             properties[name], data = show_table(data), data[4 + length :]
-        elif kind == "longlong":
-            properties[name], data = struct.unpack_from(">Q", data)[0], data[8:]
         else:
-            used, properties[name] = decode.by_type(data, kind, 0)
+            used, properties[name] = _decode_argument(kind, data)
             data = data[used:]
     return size, properties

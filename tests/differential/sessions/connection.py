@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.differential import wire
-from tests.differential.session import Session, session
+from tests.differential.session import Session, Turn, session, session_at
 
 
 @session
@@ -165,3 +165,42 @@ def content_of_two_channels_interleaves(s: Session) -> None:
         channel.raw(wire.BODY, part)
     c.settle(first, second)
     one.get_all(first, second)
+
+
+@session_at(Turn.ALONE)
+def blocked_by_alarms_until_all_are_over(s: Session) -> None:
+    publisher, reader = s.channel(), s.channel()
+    q = reader.declare(s.name("q"))
+    s.admin.set_alarm("memory", True)
+    s.admin.set_alarm("disk", True)
+    publisher.publish("", q, b"held back")
+    publisher.connection.expect(0, "connection.blocked")
+    reader.get(q)
+    s.admin.set_alarm("memory", False)
+    reader.get(q)
+    s.admin.set_alarm("disk", False)
+    publisher.connection.expect(0, "connection.unblocked")
+    publisher.settle(q)
+    reader.get(q)
+
+
+@session_at(Turn.ALONE)
+def opened_and_consuming_during_an_alarm(s: Session) -> None:
+    ch = s.channel()
+    q = ch.declare(s.name("q"))
+    ch.publish("", q)
+    ch.settle(q)
+    s.admin.set_alarm("memory", True)
+    late = s.channel()
+    late.consume(q)
+    late.ack(late.deliveries(1)[0].tag)
+    late.declare(q, passive=True)
+    s.admin.set_alarm("memory", False)
+
+
+@session_at(Turn.LAST)
+def closed_by_a_broker_that_stops(s: Session) -> None:
+    c = s.connect()
+    c.channel()
+    s.admin.shut_down()
+    c.wait_closed(30)

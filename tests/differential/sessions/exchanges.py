@@ -304,7 +304,9 @@ for _method in ("exchange.bind", "exchange.unbind"):
     for _destination, _source in (
         ("x", "absent"), ("absent", "x"), ("gone", "absent"), ("", "x"), ("x", ""), ("", ""), ("x", "x"),
     ):  # fmt: skip
-        _title = f"exchanges: {_method} of {_destination or 'the default exchange'} to {_source or 'the default exchange'}"
+        _title = (
+            f"exchanges: {_method} of {_destination or 'the default exchange'} to {_source or 'the default exchange'}"
+        )
         add(_title, partial(_bind_refused, _method, _destination, _source))
 
 

@@ -103,7 +103,11 @@ for _title, _definition, _arguments in (
     ("policy larger than the argument", {"max-length": 3}, {"x-max-length": 2}),
     ("policy of overflow", {"max-length": 2, "overflow": "reject-publish"}, {}),
     ("policy of bytes", {"max-length-bytes": 9}, {}),
-    ("policy of overflow against the argument", {"overflow": "reject-publish"}, {"x-max-length": 2, "x-overflow": "drop-head"}),
+    (
+        "policy of overflow against the argument",
+        {"overflow": "reject-publish"},
+        {"x-max-length": 2, "x-overflow": "drop-head"},
+    ),
 ):
     add(f"limits: {_title}", partial(_policy, _definition, _arguments))
 

@@ -128,7 +128,11 @@ for _argument, (_first, _second) in _CHANGES.items():
 
 _DLX: Arguments = {"x-dead-letter-exchange": "amq.direct"}
 for _title, _one, _two in (
-    ("with another dead letter key", _DLX | {"x-dead-letter-routing-key": "a"}, _DLX | {"x-dead-letter-routing-key": "b"}),
+    (
+        "with another dead letter key",
+        _DLX | {"x-dead-letter-routing-key": "a"},
+        _DLX | {"x-dead-letter-routing-key": "b"},
+    ),
     ("without its dead letter key", _DLX | {"x-dead-letter-routing-key": "a"}, _DLX),
     ("with a ttl of another width", {"x-message-ttl": 5}, {"x-message-ttl": Typed("l", 5)}),
     ("with a ttl in a byte", {"x-message-ttl": Typed("l", 5)}, {"x-message-ttl": Typed("b", 5)}),
@@ -179,7 +183,9 @@ for _kind in ("quorum", "stream"):
         add(_title, partial(_typed_queue, _kind, {_argument: _value}, {}))
 
 for _value in ("1h", "7D", "soon", "1x", "", 5):
-    add(f"queue arguments: stream with x-max-age {_value!r}", partial(_typed_queue, "stream", {"x-max-age": _value}, {}))
+    add(
+        f"queue arguments: stream with x-max-age {_value!r}", partial(_typed_queue, "stream", {"x-max-age": _value}, {})
+    )
 for _value in (0, -1, "3"):
     _title = f"queue arguments: quorum queue with x-delivery-limit {_value!r}"
     add(_title, partial(_typed_queue, "quorum", {"x-delivery-limit": _value}, {}))
