@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from tests.differential import archive, compare, rabbitmq, runner, sessions
 from tests.differential.brokers import Address, Broker, HttpAdmin
+from tests.differential.recording import Recording
 from tests.differential.session import SESSIONS
 
 
@@ -32,7 +33,7 @@ def main() -> int:
     return _compare(recordings, archive.load(Path(options.compare)))
 
 
-def _compare(recordings: dict[str, compare.Recording], reference: dict[str, compare.Recording]) -> int:
+def _compare(recordings: dict[str, Recording], reference: dict[str, Recording]) -> int:
     unequal = 0
     for name, recording in recordings.items():
         wanted = compare.expected(name, reference.get(name, {}))

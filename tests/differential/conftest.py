@@ -54,7 +54,7 @@ def _play(start: AbstractContextManager[Broker], names: list[str]) -> dict[str, 
 def _needed(items: list[pytest.Item]) -> list[str]:
     """The sessions of the tests that were asked for, in no particular order but each once."""
     callspecs = [item.callspec for item in items if isinstance(item, pytest.Function) and hasattr(item, "callspec")]
-    return sorted({spec.params["name"] for spec in callspecs if "name" in spec.params})
+    return sorted({str(spec.params["name"]) for spec in callspecs if "name" in spec.params})
 
 
 def _absence() -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from tests.differential.brokers import Address, Admin
 from tests.differential.client import Broken, Channel, Connection, Event
 from tests.differential.recording import Recording, record
 
+# Fields of a method, arguments of a declaration, properties of a message.
+Fields = dict[str, Any]
 Script = Callable[["Session"], None]
 
 
@@ -130,7 +132,7 @@ class Session:
         try:
             script(self)
             self._leave()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - see below
             # A task's top: whatever stops a script is what it saw of this broker, and no reason to stop the others.
             reason = str(error) if isinstance(error, Broken) else repr(error)
             self.note(self.connections[0] if self.connections else self.socket(), f"the session broke off: {reason}")

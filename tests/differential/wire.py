@@ -114,7 +114,7 @@ def _show_value(tag: str, data: bytes, at: int) -> tuple[str, int]:
     if tag == "V":
         return "V", at
     if tag == "D":
-        return "D:%d,%d" % struct.unpack_from(">BI", data, at), at + 5
+        return "D:{},{}".format(*struct.unpack_from(">BI", data, at)), at + 5
     (size,) = struct.unpack_from(">I", data, at)
     at, end = at + 4, at + 4 + size
     if tag == "S":
@@ -273,7 +273,8 @@ def header(body_size: int, properties: bytes = b"\x00\x00", class_id: int = 60, 
 def decode_header(payload: bytes) -> tuple[int, dict[str, object]]:
     """Announced body size and the properties present."""
     _, _, size, flags = struct.unpack_from(">HHQH", payload)
-    data, properties = payload[14:], {}
+    data = payload[14:]
+    properties: dict[str, object] = {}
     for place, (name, kind) in enumerate(PROPERTIES):
         if not flags >> (15 - place) & 1:
             continue

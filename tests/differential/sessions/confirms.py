@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 
 def _confirming(s: Session) -> Channel:
@@ -85,7 +85,7 @@ def unroutable_and_mandatory_is_returned_then_confirmed(s: Session) -> None:
     ch.confirms(1)
 
 
-def _confirmed(declare: dict[str, object], delivery_mode: int, s: Session) -> None:
+def _confirmed(declare: Fields, delivery_mode: int, s: Session) -> None:
     ch = _confirming(s)
     q = ch.declare(s.name("q"), **declare)
     for number in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 from tests.differential.wire import Typed
 
 
@@ -197,18 +197,19 @@ def consumers_of_one_channel_take_turns(s: Session) -> None:
 # ---- arguments ----
 
 
-def _argument(arguments: dict[str, object], s: Session) -> None:
+def _argument(arguments: Fields, s: Session) -> None:
     ch = s.channel()
     ch.consume(ch.declare(s.name("q")), arguments=arguments)
 
 
-for _name, _values in {
+_ARGUMENTS: dict[str, list[object]] = {
     "x-priority": [0, 10, -10, 2**40, "10", True, 1.5, None, Typed("b", 5), Typed("T", 5)],
     "x-cancel-on-ha-failover": [True, "true"],
     "x-stream-offset": ["first", 5],
     "x-consumer-timeout": [60000, "60000"],
     "x-unknown": [1],
-}.items():
+}
+for _name, _values in _ARGUMENTS.items():
     for _value in _values:
         _shown = f"{_value.tag} {_value.value}" if isinstance(_value, Typed) else repr(_value)
         add(f"consumers: argument {_name} is {_shown}", partial(_argument, {_name: _value}))
@@ -398,7 +399,7 @@ def priority_of_none_is_zero(s: Session) -> None:
 
 # ---- single active consumer ----
 
-SINGLE: dict[str, object] = {"x-single-active-consumer": True}
+SINGLE: Fields = {"x-single-active-consumer": True}
 
 
 @session

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 TTL = "x-message-ttl"
 
 
-def _to_queue(queue: str) -> dict[str, object]:
+def _to_queue(queue: str) -> Fields:
     return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
 
 
@@ -19,7 +19,7 @@ def _reject(ch: Channel, queue: str) -> None:
     ch.reject(ch.get(queue, no_ack=False).tag, requeue=False)
 
 
-def _died(declare: dict[str, object], properties: dict[str, object], s: Session) -> None:
+def _died(declare: Fields, properties: Fields, s: Session) -> None:
     """A message dies in q and is looked at in dead."""
     ch = s.channel()
     x = ch.exchange(s.name("x"), "topic")
@@ -34,7 +34,7 @@ def _died(declare: dict[str, object], properties: dict[str, object], s: Session)
     ch.get_all(dead)
 
 
-_PROPERTIES: dict[str, object] = {
+_PROPERTIES: Fields = {
     "content_type": "text/plain", "delivery_mode": 2, "priority": 4, "headers": {"mine": 1}, "message_id": "m",
     "correlation_id": "c", "reply_to": "r", "timestamp": 1234567890, "type": "t", "app_id": "a",
 }  # fmt: skip
@@ -308,7 +308,7 @@ def acked_messages_do_not_die(s: Session) -> None:
 def dead_letter_exchange_by_policy(s: Session) -> None:
     ch = s.channel()
     dead = ch.declare(s.name("dead"))
-    definition: dict[str, object] = {"dead-letter-exchange": "", "dead-letter-routing-key": dead}
+    definition: Fields = {"dead-letter-exchange": "", "dead-letter-routing-key": dead}
     s.policy(f"^{s.name('q')}$", definition, apply_to="queues")
     q = ch.declare(s.name("q"))
     ch.publish("", q)
@@ -321,7 +321,7 @@ def dead_letter_exchange_by_policy(s: Session) -> None:
 def dead_letter_argument_wins_over_the_policy(s: Session) -> None:
     ch = s.channel()
     by_policy, by_argument = ch.declare(s.name("policy")), ch.declare(s.name("argument"))
-    definition: dict[str, object] = {"dead-letter-exchange": "", "dead-letter-routing-key": by_policy}
+    definition: Fields = {"dead-letter-exchange": "", "dead-letter-routing-key": by_policy}
     s.policy(f"^{s.name('q')}$", definition, apply_to="queues")
     q = ch.declare(s.name("q"), arguments=_to_queue(by_argument))
     ch.publish("", q)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 from tests.differential.wire import Typed
 
 # ---- declaring ----
@@ -62,7 +62,7 @@ def declared_with_line_breaks_in_the_name(s: Session) -> None:
     ch.exchange(s.name("xy"), passive=True)
 
 
-def _redeclared(first: dict[str, object], second: dict[str, object], s: Session) -> None:
+def _redeclared(first: Fields, second: Fields, s: Session) -> None:
     ch = s.channel()
     ch.exchange(s.name("alternate"), "fanout")
     names = {"AE": s.name("alternate"), "OTHER": s.name("other")}
@@ -74,9 +74,9 @@ def _redeclared(first: dict[str, object], second: dict[str, object], s: Session)
         ch.call("exchange.declare", exchange=s.name("x"), arguments=spelt, **given)
 
 
-_AE: dict[str, object] = {"arguments": {"alternate-exchange": "AE"}}
-_OTHER: dict[str, object] = {"arguments": {"alternate-exchange": "OTHER"}}
-_NONE: dict[str, object] = {}
+_AE: Fields = {"arguments": {"alternate-exchange": "AE"}}
+_OTHER: Fields = {"arguments": {"alternate-exchange": "OTHER"}}
+_NONE: Fields = {}
 for _title, _first, _second in (
     ("with another type", {"exchange_type": "direct"}, {"exchange_type": "fanout"}),
     ("as durable", {"durable": False}, {"durable": True}),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 TTL = "x-message-ttl"
 
 
-def _dead_letters(ch: Channel, s: Session) -> tuple[dict[str, object], str]:
+def _dead_letters(ch: Channel, s: Session) -> tuple[Fields, str]:
     """Arguments that send the dead to a queue, and that queue."""
     queue = ch.declare(s.name("dead"))
     return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}, queue
@@ -76,7 +76,7 @@ def expired_message_waits_behind_a_living_head(s: Session) -> None:
     ch.get(q)
 
 
-def _zero(declare: dict[str, object], properties: dict[str, object], s: Session) -> None:
+def _zero(declare: Fields, properties: Fields, s: Session) -> None:
     """Without a consumer a message of TTL 0 is gone at once; with one it is delivered."""
     c = s.connect()
     ch, consumer = c.channel(1), c.channel(2)

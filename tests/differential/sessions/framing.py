@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.differential import wire
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 FRAME_MAX = 131072
 
@@ -93,7 +93,7 @@ def _declare(rest: bytes) -> bytes:
 
 
 _QUEUE = wire.short_string("q") + b"\x00"
-_DEEP: dict[str, object] = {}
+_DEEP: Fields = {}
 for _ in range(40):
     _DEEP = {"a": _DEEP}
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.differential import wire
 from tests.differential.client import Connection
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 
 @session
@@ -101,7 +101,7 @@ def a_client_that_says_nothing_is_dropped(s: Session) -> None:
 
 # ---- credentials ----
 
-NO_CAPABILITIES: dict[str, object] = {"product": "differential"}
+NO_CAPABILITIES: Fields = {"product": "differential"}
 
 
 @session

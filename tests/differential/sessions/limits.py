@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 BODIES = (b"1", b"22", b"333", b"4444", b"55555")
 
 
-def _overflow(arguments: dict[str, object], s: Session) -> None:
+def _overflow(arguments: Fields, s: Session) -> None:
     """Five messages of one to five bytes into a queue that is too small, with confirms and a dead letter queue."""
     ch = s.channel()
     dead = ch.declare(s.name("dead"))
-    letters: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    letters: Fields = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
     q = ch.declare(s.name("q"), arguments=arguments | letters)
     ch.call("confirm.select")
     for number, body in enumerate(BODIES, 1):
@@ -83,7 +83,7 @@ def rejected_without_confirms_is_dropped_silently(s: Session) -> None:
     ch.get_all(q)
 
 
-def _policy(definition: dict[str, object], arguments: dict[str, object], s: Session) -> None:
+def _policy(definition: Fields, arguments: Fields, s: Session) -> None:
     ch = s.channel()
     s.policy(f"^{s.name('q')}$", definition, apply_to="queues")
     q = ch.declare(s.name("q"), arguments=arguments)

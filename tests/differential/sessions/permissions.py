@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 NOTHING = {"configure": "^$", "write": "^$", "read": "^$"}
 
 
-def _refused(rights: dict[str, str], method: str, fields: dict[str, object], s: Session) -> None:
+def _refused(rights: dict[str, str], method: str, fields: Fields, s: Session) -> None:
     """Guest sets the scene, alice acts. `q` and `x` in the fields become names of this session."""
     guest = s.channel()
     q, x = guest.declare(s.name("q")), guest.exchange(s.name("x"))
@@ -23,15 +23,20 @@ def _refused(rights: dict[str, str], method: str, fields: dict[str, object], s: 
     ch.call(method, **given)
 
 
+_PASSIVE = {"queue": "q", "passive": True}
+_ABSENT_PASSIVE = {"queue": "absent", "passive": True}
+_WITH_DLX = {"queue": "absent", "arguments": {"x-dead-letter-exchange": "x"}}
+_WITH_AE = {"exchange": "absent", "arguments": {"alternate-exchange": "x"}}
+_UNKNOWN_TYPE = {"exchange": "absent", "exchange_type": "x-none"}
 _NO_WRITE = {"write": "^$"}
 _NO_READ = {"read": "^$"}
 _NO_CONFIGURE = {"configure": "^$"}
 for _title, _rights, _method, _fields in (
     ("declare a queue without configure", _NO_CONFIGURE, "queue.declare", {"queue": "absent"}),
     ("declare an existing queue without configure", _NO_CONFIGURE, "queue.declare", {"queue": "q"}),
-    ("declare a queue passively with nothing", NOTHING, "queue.declare", {"queue": "q", "passive": True}),
-    ("declare a queue passively with read alone", {**NOTHING, "read": ".*"}, "queue.declare", {"queue": "q", "passive": True}),
-    ("declare a queue passively without configure", _NO_CONFIGURE, "queue.declare", {"queue": "absent", "passive": True}),
+    ("declare a queue passively with nothing", NOTHING, "queue.declare", _PASSIVE),
+    ("declare a queue passively with read alone", {**NOTHING, "read": ".*"}, "queue.declare", _PASSIVE),
+    ("declare a queue passively without configure", _NO_CONFIGURE, "queue.declare", _ABSENT_PASSIVE),
     ("declare a server-named queue without configure", _NO_CONFIGURE, "queue.declare", {"queue": ""}),
     ("delete a queue without configure", _NO_CONFIGURE, "queue.delete", {"queue": "q"}),
     ("delete an absent queue without configure", _NO_CONFIGURE, "queue.delete", {"queue": "absent"}),
@@ -49,7 +54,7 @@ for _title, _rights, _method, _fields in (
     ("declare an exchange without configure", _NO_CONFIGURE, "exchange.declare", {"exchange": "absent"}),
     ("declare an existing exchange without configure", _NO_CONFIGURE, "exchange.declare", {"exchange": "x"}),
     ("declare an exchange passively with nothing", NOTHING, "exchange.declare", {"exchange": "x", "passive": True}),
-    ("declare an exchange of unknown type with nothing", NOTHING, "exchange.declare", {"exchange": "absent", "exchange_type": "x-none"}),
+    ("declare an exchange of unknown type with nothing", NOTHING, "exchange.declare", _UNKNOWN_TYPE),
     ("declare a reserved exchange with nothing", NOTHING, "exchange.declare", {"exchange": "amq.mine"}),
     ("declare the default exchange with nothing", NOTHING, "exchange.declare", {"exchange": ""}),
     ("delete an exchange without configure", _NO_CONFIGURE, "exchange.delete", {"exchange": "x"}),
@@ -59,15 +64,15 @@ for _title, _rights, _method, _fields in (
     ("bind an exchange without read", _NO_READ, "exchange.bind", {"destination": "x", "source": "other"}),
     ("unbind an exchange without write", _NO_WRITE, "exchange.unbind", {"destination": "x", "source": "other"}),
     ("unbind an exchange without read", _NO_READ, "exchange.unbind", {"destination": "x", "source": "other"}),
-    ("dead letter without write on the exchange", _NO_WRITE, "queue.declare", {"queue": "absent", "arguments": {"x-dead-letter-exchange": "x"}}),
-    ("dead letter without read on the queue", _NO_READ, "queue.declare", {"queue": "absent", "arguments": {"x-dead-letter-exchange": "x"}}),
-    ("alternate exchange without write on it", _NO_WRITE, "exchange.declare", {"exchange": "absent", "arguments": {"alternate-exchange": "x"}}),
-    ("alternate exchange without read", _NO_READ, "exchange.declare", {"exchange": "absent", "arguments": {"alternate-exchange": "x"}}),
+    ("dead letter without write on the exchange", _NO_WRITE, "queue.declare", _WITH_DLX),
+    ("dead letter without read on the queue", _NO_READ, "queue.declare", _WITH_DLX),
+    ("alternate exchange without write on it", _NO_WRITE, "exchange.declare", _WITH_AE),
+    ("alternate exchange without read", _NO_READ, "exchange.declare", _WITH_AE),
 ):  # fmt: skip
     add(f"permissions: {_title}", partial(_refused, _rights, _method, _fields))
 
 
-def _publish(rights: dict[str, str], exchange: str, properties: dict[str, object], s: Session) -> None:
+def _publish(rights: dict[str, str], exchange: str, properties: Fields, s: Session) -> None:
     guest = s.channel()
     guest.exchange(s.name("x"), "topic")
     guest.exchange(s.name("internal"), internal=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
-TEN: dict[str, object] = {"x-max-priority": 10}
+TEN: Fields = {"x-max-priority": 10}
 
 
 def _ordered(maximum: int, s: Session) -> None:
@@ -69,7 +69,7 @@ def requeued_messages_keep_their_place(s: Session) -> None:
 def length_limit_drops_the_head(s: Session) -> None:
     ch = s.channel()
     dead = ch.declare(s.name("dead"))
-    letters: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    letters: Fields = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
     q = ch.declare(s.name("q"), arguments=TEN | letters | {"x-max-length": 2})
     for body, priority in ((b"low 1", 1), (b"high 1", 9), (b"low 2", 1), (b"high 2", 9)):
         ch.publish("", q, body, priority=priority)
@@ -102,7 +102,7 @@ def counts_and_purge_cover_all_priorities(s: Session) -> None:
 def dead_letter_keeps_its_priority(s: Session) -> None:
     ch = s.channel()
     dead = ch.declare(s.name("dead"), arguments=TEN)
-    letters: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    letters: Fields = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
     q = ch.declare(s.name("q"), arguments=letters)
     for priority in (1, 9):
         ch.publish("", q, b"%d" % priority, priority=priority)

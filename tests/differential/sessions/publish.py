@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 from tests.differential.wire import Typed
 
-EVERY_PROPERTY: dict[str, object] = {
+EVERY_PROPERTY: Fields = {
     "content_type": "text/plain",
     "content_encoding": "utf-8",
     "headers": {"a": 1, "b": "two"},
@@ -227,7 +227,7 @@ def user_id_of_somebody_else_by_an_impersonator(s: Session) -> None:
 # ---- CC and BCC ----
 
 
-def _extra_keys(headers: dict[str, object], s: Session) -> None:
+def _extra_keys(headers: Fields, s: Session) -> None:
     ch = s.channel()
     x = ch.exchange(s.name("x"))
     queues = [ch.declare(s.name(name)) for name in ("main", "cc", "bcc")]
@@ -238,7 +238,7 @@ def _extra_keys(headers: dict[str, object], s: Session) -> None:
         _received(ch, queue)
 
 
-for _title, _headers in {
+_EXTRA_KEYS: dict[str, Fields] = {
     "CC": {"CC": ["cc"]},
     "BCC": {"BCC": ["bcc"]},
     "both": {"CC": ["cc"], "BCC": ["bcc"], "other": 1},
@@ -252,7 +252,8 @@ for _title, _headers in {
     "CC that is void": {"CC": None},
     "CC that is a number": {"CC": 1},
     "cc in lower case": {"cc": ["cc"], "bcc": ["bcc"]},
-}.items():
+}
+for _title, _headers in _EXTRA_KEYS.items():
     add(f"publish: extra keys, {_title}", partial(_extra_keys, _headers))
 
 

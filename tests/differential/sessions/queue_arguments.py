@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential import wire
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 from tests.differential.wire import Typed
 
 TEN_YEARS = 315_360_000_000
-Arguments = dict[str, object]
 
 
-def _declared(arguments: Arguments, s: Session, **fields: object) -> None:
+def _declared(arguments: Fields, s: Session, **fields: object) -> None:
     ch = s.channel()
     ch.declare(s.name("q"), arguments=arguments, **fields)
 
@@ -97,7 +96,7 @@ def argument_given_twice(s: Session) -> None:
 # ---- declared again with something else ----
 
 
-def _redeclared(first: Arguments, second: Arguments, s: Session) -> None:
+def _redeclared(first: Fields, second: Fields, s: Session) -> None:
     ch = s.channel()
     q = ch.declare(s.name("q"), arguments=first)
     ch.declare(q, arguments=second)
@@ -126,7 +125,7 @@ for _argument, (_first, _second) in _CHANGES.items():
     add(_title.format("with a new"), partial(_redeclared, {}, {_argument: _first}))
     add(_title.format("with the same"), partial(_redeclared, {_argument: _first}, {_argument: _first}))
 
-_DLX: Arguments = {"x-dead-letter-exchange": "amq.direct"}
+_DLX: Fields = {"x-dead-letter-exchange": "amq.direct"}
 for _title, _one, _two in (
     (
         "with another dead letter key",
@@ -149,20 +148,21 @@ for _title, _one, _two in (
 # ---- queues of other types ----
 
 
-def _typed_queue(kind: str, arguments: Arguments, fields: dict[str, object], s: Session) -> None:
+def _typed_queue(kind: str, arguments: Fields, fields: Fields, s: Session) -> None:
     name = fields.get("queue", s.name("q"))
     ch = s.channel()
     given = {"durable": True} | {key: value for key, value in fields.items() if key != "queue"}
     ch.call("queue.declare", queue=name, arguments={"x-queue-type": kind} | arguments, **given)
 
 
+_PROPERTIES: dict[str, Fields] = {
+    "transient": {"durable": False},
+    "exclusive": {"exclusive": True},
+    "auto-delete": {"auto_delete": True},
+    "named by the server": {"queue": ""},
+}
 for _kind in ("quorum", "stream"):
-    for _title, _fields in {
-        "transient": {"durable": False},
-        "exclusive": {"exclusive": True},
-        "auto-delete": {"auto_delete": True},
-        "named by the server": {"queue": ""},
-    }.items():
+    for _title, _fields in _PROPERTIES.items():
         add(f"queue arguments: {_kind} queue, {_title}", partial(_typed_queue, _kind, {}, _fields))
     for _argument, _value in {
         "x-message-ttl": 1000,

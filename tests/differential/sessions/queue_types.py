@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
-QUORUM: dict[str, object] = {"x-queue-type": "quorum"}
-STREAM: dict[str, object] = {"x-queue-type": "stream"}
+QUORUM: Fields = {"x-queue-type": "quorum"}
+STREAM: Fields = {"x-queue-type": "stream"}
 
 
-def _declared(s: Session, kind: dict[str, object], **arguments: object) -> tuple[Channel, str]:
+def _declared(s: Session, kind: Fields, **arguments: object) -> tuple[Channel, str]:
     ch = s.channel()
     return ch, ch.declare(s.name("q"), durable=True, arguments=kind | arguments)
 
@@ -162,7 +162,7 @@ def stream_is_read_twice(s: Session) -> None:
         consumer.deliveries(2)
 
 
-def _stream_consumer(qos: int, fields: dict[str, object], s: Session) -> None:
+def _stream_consumer(qos: int, fields: Fields, s: Session) -> None:
     ch, q = _declared(s, STREAM)
     if qos:
         ch.call("basic.qos", prefetch_count=qos)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 # ---- declaring ----
 
@@ -127,7 +127,7 @@ def name_that_is_almost_reserved(s: Session) -> None:
     ch.call("queue.delete", queue="AMQ.mine" + s.name(""))
 
 
-def _redeclared(first: dict[str, object], second: dict[str, object], s: Session) -> None:
+def _redeclared(first: Fields, second: Fields, s: Session) -> None:
     ch = s.channel()
     q = ch.declare(s.name("q"), **first)
     ch.declare(q, **second)

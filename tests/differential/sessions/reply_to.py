@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 
@@ -121,7 +121,7 @@ def declared_while_consumed(s: Session) -> None:
     ch.declare(REPLY_TO, passive=True)
 
 
-def _treated_as_a_queue(method: str, fields: dict[str, object], s: Session) -> None:
+def _treated_as_a_queue(method: str, fields: Fields, s: Session) -> None:
     ch = _asking(s)
     ch.call(method, queue=REPLY_TO, **fields)
 

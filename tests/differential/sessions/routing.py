@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 from tests.differential.wire import Typed
 
 # ---- topic ----
@@ -69,7 +69,7 @@ def topic_unbound_pattern_by_pattern(s: Session) -> None:
 
 # ---- headers ----
 
-_HEADERS: dict[str, dict[str, object]] = {
+_HEADERS: dict[str, Fields] = {
     "none": {},
     "a=1": {"a": 1},
     "a=1 b=2": {"a": 1, "b": 2},
@@ -85,7 +85,7 @@ _HEADERS: dict[str, dict[str, object]] = {
 }
 
 
-def _headers(arguments: dict[str, object], s: Session) -> None:
+def _headers(arguments: Fields, s: Session) -> None:
     """One binding, many messages: the queue ends up with those whose headers match."""
     ch = s.channel()
     x, q = ch.exchange(s.name("x"), "headers"), ch.declare(s.name("q"))
@@ -100,7 +100,7 @@ def _headers(arguments: dict[str, object], s: Session) -> None:
     ch.get_all(q)
 
 
-for _title, _arguments in {
+_BINDINGS: dict[str, Fields] = {
     "nothing": {},
     "all of nothing": {"x-match": "all"},
     "any of nothing": {"x-match": "any"},
@@ -120,7 +120,8 @@ for _title, _arguments in {
     "x-match is a number": {"x-match": 1, "a": 1},
     "x-match is void": {"x-match": None, "a": 1},
     "x-match is in capitals": {"x-match": "ALL", "a": 1},
-}.items():
+}
+for _title, _arguments in _BINDINGS.items():
     add(f"routing: headers, {_title}", partial(_headers, _arguments))
 
 
@@ -211,7 +212,7 @@ def consistent_hash_sends_one_key_to_one_queue(s: Session) -> None:
     s.note(ch.connection, f"depths {sorted(ch.connection.depth(queue) for queue in queues)}")
 
 
-def _hash_on(arguments: dict[str, object], properties: dict[str, object], s: Session) -> None:
+def _hash_on(arguments: Fields, properties: Fields, s: Session) -> None:
     """All messages are alike in what is hashed and unlike in the routing key: they stay together."""
     ch = s.channel()
     x = ch.exchange(s.name("x"), "x-consistent-hash", arguments=arguments)
@@ -234,7 +235,7 @@ for _title, _declare, _properties in (
     add(f"routing: consistent hash on {_title}", partial(_hash_on, _declare, _properties))
 
 
-def _hash_refused(arguments: dict[str, object], s: Session) -> None:
+def _hash_refused(arguments: Fields, s: Session) -> None:
     s.channel().exchange(s.name("x"), "x-consistent-hash", arguments=arguments)
 
 

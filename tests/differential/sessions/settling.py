@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.differential.client import Channel
-from tests.differential.session import Session, add, session
+from tests.differential.session import Fields, Session, add, session
 
 
 def _filled(s: Session, count: int = 3, **declare: object) -> tuple[Channel, str]:
@@ -68,7 +68,7 @@ def get_without_ack_cannot_be_acked(s: Session) -> None:
 # ---- tags that are wrong ----
 
 
-def _wrong_tag(method: str, fields: dict[str, object], s: Session) -> None:
+def _wrong_tag(method: str, fields: Fields, s: Session) -> None:
     ch, q = _filled(s)
     _get(ch, q, 1)
     ch.send(method, **fields)
