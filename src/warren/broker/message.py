@@ -49,8 +49,6 @@ class Message:
         self.priority: i64 = 0
         # From the expiration property, in milliseconds.
         self.ttl: i64 = NEVER
-        # Where the store keeps it; 0 = nowhere.
-        self.position: i64 = 0
 
     def properties(self) -> Properties:
         start, end = properties_span(self.content)
@@ -81,5 +79,7 @@ class Entry:
         self.redelivered = False
         # How often it was handed out and came back (x-delivery-count of quorum queues).
         self.returns: i64 = 0
+        # Where the store keeps it; 0 = nowhere.
+        self.address: i64 = 0
         # Who holds it unacked; None while it waits, and after basic.get.
         self.consumer: Consumer | None = None

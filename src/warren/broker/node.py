@@ -108,6 +108,7 @@ class Node:
         self.release_synced()
         self._settle_turn()
         self.recorder.commit()
+        self.store.write()
         if self.next_turn:
             waiting, self.next_turn = self.next_turn, []
             for connection in waiting:

@@ -13,6 +13,10 @@ class PriorityBacking(Backing):
         super().__init__()
         # levels[p] holds priority p.
         self.levels = levels
+        for level in levels:
+            self.length += level.length
+            self.body_bytes += level.body_bytes
+            self.last_sequence = max(self.last_sequence, level.last_sequence)
 
     def _level(self, message: Message) -> Backing:
         top: i64 = len(self.levels) - 1

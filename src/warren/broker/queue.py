@@ -68,6 +68,7 @@ class Queue(Destination):
         auto_delete: bool,
         owner: Connection | None,
         arguments: Table,
+        incarnation: str = "",
     ) -> None:
         super().__init__(vhost, name, False)
         self.node = node
@@ -77,6 +78,8 @@ class Queue(Destination):
         # The connection that declared it exclusive; it dies with that connection.
         self.exclusive_owner = owner
         self.arguments = arguments
+        # Tells a queue from one of the same name that was deleted before it.
+        self.incarnation = incarnation
         self.policy: str | None = None
         self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}
@@ -95,9 +98,9 @@ class Queue(Destination):
         self.had_consumers = False
         self.unacked: i64 = 0
         self.unacked_bytes: i64 = 0
-        self.next_sequence: i64 = 1
-        # True once any entry had an expiry: queues without TTL never look at heads or timers.
-        self.has_expiring = False
+        self.next_sequence: i64 = self.backing.last_sequence + 1
+        # True once any entry may have an expiry: queues without TTL never look at heads or timers.
+        self.has_expiring = self.backing.length > 0
         self.expiry_timer = ExpiryTimer(self)
         self.idle_timer = IdleTimer(self)
         self.last_used: i64 = node.now
@@ -106,8 +109,8 @@ class Queue(Destination):
 
     def _open_backing(self) -> Backing:
         if self.max_priority == 0:
-            return self.node.store.open(self)
-        return PriorityBacking([self.node.store.open(self) for _ in range(self.max_priority + 1)])
+            return self.node.store.open(self, 0)
+        return PriorityBacking([self.node.store.open(self, level) for level in range(self.max_priority + 1)])
 
     # -- publishing ------------------------------------------------------------------------------------------------
 

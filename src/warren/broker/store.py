@@ -25,9 +25,16 @@ class Backing:
     def __init__(self) -> None:
         self.length: i64 = 0
         self.body_bytes: i64 = 0
+        # The highest sequence that the store has seen in this queue; a recovered queue counts on from it.
+        self.last_sequence: i64 = 0
         self._entries: deque[Entry] = deque()
         # What came back, by sequence. Always older than the newest entry, seldom more than a few.
         self._returned: list[tuple[int, Entry]] = []
+        # How many of `length` are not in memory: all of them behind the last of _entries.
+        self.paged: i64 = 0
+
+    def load(self) -> None:
+        """Bring some of what is paged out back to memory, or find that it is lost."""
 
     def publish(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -41,6 +48,8 @@ class Backing:
         """It went straight through, or nowhere: there is nothing to remember."""
 
     def peek(self) -> Entry | None:
+        if self.paged > 0 and not self._entries:
+            self.load()
         entries = self._entries
         returned = self._returned
         if returned:
@@ -50,7 +59,9 @@ class Backing:
         return entries[0] if entries else None
 
     def fetch(self) -> Entry:
-        """Take the head. The caller has seen that length > 0."""
+        """Take the head. The caller has seen by peek or by length that there is one."""
+        if self.paged > 0 and not self._entries:
+            self.load()
         returned = self._returned
         if returned and (not self._entries or returned[0][0] < self._entries[0].sequence):
             entry = heappop(returned)[1]
@@ -91,12 +102,15 @@ class Store:
         self.position: i64 = 0
         self.synced: i64 = 0
 
-    def open(self, queue: Queue) -> Backing:
-        """The backing of a new or recovered queue."""
+    def open(self, queue: Queue, level: i64) -> Backing:
+        """The backing of a new or recovered queue; a queue with priorities has one per level."""
         return Backing()
 
     def delete(self, queue: Queue) -> None:
         """The queue is gone, with all it held."""
+
+    def write(self) -> None:
+        """Hand everything so far to the operating system: called before anything goes out on a socket."""
 
     def is_behind(self) -> bool:
         """True while the disk cannot follow: queues then stop granting credit."""

@@ -1,0 +1,72 @@
+"""File work that the loop must not wait for. The loop prepares it, a thread runs it, the loop hears when it is done."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.store.disk import Disk
+from warren.store.segment import Segment, index_name, segment_name, settled_name
+
+
+class SyncJob:
+    """Make everything written so far durable: the bytes, and the names of new files."""
+
+    def __init__(self, position: i64, handles: list[int], new_names: bool, mark: bytes) -> None:
+        self.position: i64 = position
+        self.handles = handles
+        self.new_names = new_names
+        self.mark = mark
+
+    def run(self, disk: Disk) -> None:
+        for handle in self.handles:
+            disk.sync(handle)
+        if self.new_names:
+            disk.sync_directory()
+
+
+class Chore:
+    """Something that may be done once the log is durable up to `after`."""
+
+    def __init__(self, after: i64, segment: Segment) -> None:
+        self.after: i64 = after
+        self.segment = segment
+
+    def run(self, disk: Disk) -> None:
+        raise NotImplementedError
+
+
+class IndexChore(Chore):
+    """Write the index of a sealed segment, so that its rows need no memory and a restart need not scan it."""
+
+    def __init__(self, after: i64, segment: Segment, data: bytes, offsets: list[int]) -> None:
+        super().__init__(after, segment)
+        self.data = data
+        self.offsets = offsets
+
+    def run(self, disk: Disk) -> None:
+        disk.replace(index_name(self.segment.number), self.data)
+
+
+class SettledChore(Chore):
+    """Write down which entries of a segment are settled, so that the records that say so may go."""
+
+    def __init__(self, after: i64, segment: Segment, data: bytes, wanted_by: Segment) -> None:
+        super().__init__(after, segment)
+        self.data = data
+        self.wanted_by = wanted_by
+
+    def run(self, disk: Disk) -> None:
+        disk.replace(settled_name(self.segment.number), self.data)
+
+
+class DeleteChore(Chore):
+    """The log first: without it, an index or settled file left behind by a crash means nothing."""
+
+    def run(self, disk: Disk) -> None:
+        number = self.segment.number
+        names = disk.names()
+        disk.remove(segment_name(number))
+        for name in (index_name(number), settled_name(number)):
+            if name in names:
+                disk.remove(name)
+        disk.sync_directory()

@@ -1,0 +1,86 @@
+"""Compaction: when little of a sealed segment lives, what lives is written anew at the end of the log.
+
+A moved record names the address it was moved from, so that one record both makes the new place and ends the old one:
+no crash can leave a message in two places, or in none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.broker.message import Entry
+from warren.store.format import FILE_HEADER_SIZE, MESSAGE, first_ordinal, read_message, read_places, record_at
+from warren.store.lane import Cursor, Lane, by_next_sequence
+from warren.store.segment import ROW_SIZE, Row, Run, Segment
+
+if TYPE_CHECKING:
+    from warren.store.log import LogStore
+
+# Rewritten when less than one entry in this many lives.
+SPARSE: Final[i64] = 3
+# The newest segments are left alone: what is in them is likely to be settled soon.
+YOUNG: Final[i64] = 2
+
+
+def sparse_segment(store: LogStore) -> Segment | None:
+    for segment in store.segments.values():
+        if segment.number + YOUNG >= store.active.number:
+            return None
+        if segment.indexed and not segment.busy and 0 < segment.live * SPARSE < segment.entries:
+            return segment
+    return None
+
+
+def compact(store: LogStore, segment: Segment) -> None:
+    """In one go: a segment is small, and less than a third of it is written."""
+    data = store.read(segment, 0, segment.size)
+    store.begin_moving()
+    at: i64 = FILE_HEADER_SIZE
+    end = record_at(data, at)
+    while end > 0:
+        if data[at + 2] == MESSAGE:
+            _move_record(store, segment, data, at, end)
+        at = end
+        end = record_at(data, at)
+    for lane, runs in store.end_moving().items():
+        _replace_cursors(store, lane, segment, runs)
+    if segment.live > 0:
+        # What is left could not be read: it was behind a damaged record.
+        store.abandon(segment)
+    store.moved_away(segment)
+
+
+def _move_record(store: LogStore, segment: Segment, data: bytes, at: i64, end: i64) -> None:
+    ordinal = first_ordinal(data, at)
+    message = None
+    for place in read_places(data, at):
+        own = ordinal
+        ordinal += 1
+        lane = store.lanes.get(place.lane)
+        if lane is None or segment.is_settled(own):
+            continue
+        if message is None:
+            message = read_message(data, at, end)
+        entry = Entry(message, lane.queue, place.sequence, place.expires_at)
+        old = segment.number << 32 | own
+        store.move(lane, entry, old)
+        if place.sequence < lane.first_paged():
+            # Somebody holds it under its old address.
+            store.moved[old] = entry.address
+        segment.settle(own)
+
+
+def _replace_cursors(store: LogStore, lane: Lane, old: Segment, runs: list[Run]) -> None:
+    """What the lane would have read from the old segment it now reads from the new runs, in the same order."""
+    first_paged = lane.first_paged()
+    lane.cursors = [cursor for cursor in lane.cursors if cursor.segment is not old]
+    for run in runs:
+        rows = store.read_rows(store.active, run, 0, run.count)
+        for index in range(run.count):
+            sequence = Row(rows, index * ROW_SIZE).sequence
+            if sequence >= first_paged:
+                lane.cursors.append(Cursor(store.active, run, index, sequence))
+                break
+    lane.cursors.sort(key=by_next_sequence)

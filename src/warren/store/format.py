@@ -1,0 +1,208 @@
+"""The bytes of a segment: a file header, then records, each with its length and checksum.
+
+    file    "WARRENLG" version(2) segment(8) crc(4)
+    record  magic(2) kind(1) spare(1) length(4) crc(4) payload(length)
+
+All numbers are big-endian. docs/storage.md tells what the payloads mean and what a crash can leave of them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final
+
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i16, i32, i64, u8
+
+from warren.broker.message import Message, Origin, short
+
+VERSION: Final = 1
+FILE_MAGIC: Final = b"WARRENLG"
+FILE_HEADER_SIZE: Final = 22
+RECORD_MAGIC: Final[i64] = 0x5752
+RECORD_HEADER_SIZE: Final[i64] = 12
+
+MESSAGE: Final = 1
+SETTLED: Final = 2
+LANE_OPENED: Final = 3
+LANE_DELETED: Final = 4
+SYNCED: Final = 5
+DELIVERED: Final = 6
+
+_PERSISTENT: Final = 1
+# A MESSAGE payload begins with first ordinal(4) and count of places(2).
+_PLACES_AT: Final[i64] = 6
+# lane(4) sequence(8) expires(8) moved from(8)
+PLACE_SIZE: Final[i64] = 28
+
+
+def file_header(segment: int) -> bytes:
+    head = FILE_MAGIC + struct.pack(">HQ", VERSION, segment)
+    return head + struct.pack(">I", zlib.crc32(head))
+
+
+def is_file_header(data: bytes, segment: int) -> bool:
+    return data[:FILE_HEADER_SIZE] == file_header(segment)
+
+
+def seed(kind: i64, length: i64) -> int:
+    """The checksum starts from the header's fields, so that damage there shows as well."""
+    return (length * 31 + kind) & 0xFFFFFFFF
+
+
+def write_record(out: BytesWriter, kind: i64, payload: bytes) -> i64:
+    """Append a record; its size with the header."""
+    length: i64 = len(payload)
+    _write_header(out, kind, length, zlib.crc32(payload, seed(kind, length)))
+    out.write(payload)
+    return RECORD_HEADER_SIZE + length
+
+
+def write_message(out: BytesWriter, places: bytes, count: i64, ordinal: i64, message: Message) -> i64:
+    """Append a MESSAGE record: its places in queues, its facts, its content as it stands."""
+    head = BytesWriter()
+    write_i32_be(head, i32(ordinal))
+    write_i16_be(head, i16(count))
+    head.write(places)
+    origin = message.origin
+    head.append(u8(_PERSISTENT if message.persistent else 0))
+    head.append(u8(message.priority))
+    write_i16_be(head, i16(_signed_16(message.channel)))
+    write_i32_be(head, i32(message.body_size))
+    head.append(u8(origin.hidden))
+    head.append(u8(len(origin.keys)))
+    head.write(short(origin.exchange))
+    for key in origin.keys:
+        head.write(short(key))
+    facts = head.getvalue()
+    content = message.content
+    length: i64 = len(facts) + len(content)
+    _write_header(out, MESSAGE, length, zlib.crc32(content, zlib.crc32(facts, seed(MESSAGE, length))))
+    out.write(facts)
+    out.write(content)
+    return RECORD_HEADER_SIZE + length
+
+
+def _signed_16(value: i64) -> i64:
+    return value - 0x10000 if value > 0x7FFF else value
+
+
+def _write_header(out: BytesWriter, kind: i64, length: i64, crc: int) -> None:
+    write_i16_be(out, i16(RECORD_MAGIC))
+    out.append(u8(kind))
+    out.append(0)
+    write_i32_be(out, i32(length))
+    write_i32_be(out, i32(crc if crc < 0x80000000 else crc - 0x100000000))
+
+
+def record_at(data: bytes, at: i64) -> i64:
+    """Where the record at `at` ends if it is whole and undamaged, else -1."""
+    total: i64 = len(data)
+    if total - at < RECORD_HEADER_SIZE or i64(read_i16_be(data, at)) != RECORD_MAGIC:
+        return -1
+    length = i64(read_i32_be(data, at + 4))
+    end = at + RECORD_HEADER_SIZE + length
+    if length < 0 or end > total:
+        return -1
+    crc = i64(read_i32_be(data, at + 8)) & 0xFFFFFFFF
+    payload = data[at + RECORD_HEADER_SIZE : end]
+    if zlib.crc32(payload, seed(data[at + 2], length)) != crc:
+        return -1
+    return end
+
+
+def next_record(data: bytes, at: i64) -> i64:
+    """The next place at or after `at` where a whole record begins; -1 if there is none."""
+    marker = b"WR"
+    found: i64 = data.find(marker, at)
+    while found >= 0:
+        if record_at(data, found) >= 0:
+            return found
+        found = data.find(marker, found + 1)
+    return -1
+
+
+class Place:
+    """Where a stored message stands: which lane, which sequence, until when, and whence it was moved."""
+
+    def __init__(self, lane: i64, sequence: i64, expires_at: i64, moved_from: i64) -> None:
+        self.lane: i64 = lane
+        self.sequence: i64 = sequence
+        self.expires_at: i64 = expires_at
+        self.moved_from: i64 = moved_from
+
+
+def write_place(out: BytesWriter, lane: i64, sequence: i64, expires_at: i64, moved_from: i64) -> None:
+    write_i32_be(out, i32(lane))
+    write_i64_be(out, sequence)
+    write_i64_be(out, expires_at)
+    write_i64_be(out, moved_from)
+
+
+def read_places(data: bytes, at: i64) -> list[Place]:
+    """Of a MESSAGE record that begins at `at`."""
+    start = at + RECORD_HEADER_SIZE
+    count = i64(read_i16_be(data, start + 4)) & 0xFFFF
+    places: list[Place] = []
+    place = start + _PLACES_AT
+    for _ in range(count):
+        places.append(
+            Place(
+                i64(read_i32_be(data, place)),
+                read_i64_be(data, place + 4),
+                read_i64_be(data, place + 12),
+                read_i64_be(data, place + 20),
+            )
+        )
+        place += PLACE_SIZE
+    return places
+
+
+def read_message(data: bytes, at: i64, end: i64) -> Message:
+    """Of a MESSAGE record [at, end) whose checksum was found right."""
+    facts = _facts_at(data, at)
+    hidden: i64 = data[facts + 8]
+    count: i64 = data[facts + 9]
+    place = facts + 10
+    size: i64 = data[place]
+    exchange = data[place + 1 : place + 1 + size].decode("utf-8", "surrogateescape")
+    place += 1 + size
+    keys: list[str] = []
+    for _ in range(count):
+        size = data[place]
+        keys.append(data[place + 1 : place + 1 + size].decode("utf-8", "surrogateescape"))
+        place += 1 + size
+    channel = i64(read_i16_be(data, facts + 2)) & 0xFFFF
+    message = Message(Origin(exchange, keys, hidden), data[place:end], channel, i64(read_i32_be(data, facts + 4)))
+    message.persistent = data[facts] & _PERSISTENT != 0
+    message.priority = data[facts + 1]
+    return message
+
+
+def _facts_at(data: bytes, at: i64) -> i64:
+    start = at + RECORD_HEADER_SIZE
+    return start + _PLACES_AT + (i64(read_i16_be(data, start + 4)) & 0xFFFF) * PLACE_SIZE
+
+
+def first_ordinal(data: bytes, at: i64) -> i64:
+    """The ordinal of a MESSAGE record's first place; the others follow it."""
+    return i64(read_i32_be(data, at + RECORD_HEADER_SIZE))
+
+
+def is_persistent(data: bytes, at: i64) -> bool:
+    return data[_facts_at(data, at)] & _PERSISTENT != 0
+
+
+def has_place(data: bytes, at: i64, lane: i64, sequence: i64) -> bool:
+    """Is this the record that an index row meant?"""
+    for place in read_places(data, at):
+        if place.lane == lane and place.sequence == sequence:
+            return True
+    return False
+
+
+def body_size_of(data: bytes, at: i64) -> i64:
+    """Of a MESSAGE record, without building anything."""
+    facts = _facts_at(data, at)
+    return i64(read_i32_be(data, facts + 4))

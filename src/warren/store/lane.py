@@ -1,0 +1,225 @@
+"""A lane: the messages of one queue (or of one priority level of it) in the log, with the head of them in memory.
+
+What is persistent in a durable queue is in the log from the start. Once the head is long enough, everything that
+follows is only in the log, persistent or not, and comes back in batches as the head is consumed: a backlog costs disk
+and not memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.broker.message import Entry, Message
+from warren.broker.store import Backing
+from warren.store.format import has_place, read_message, record_at
+from warren.store.segment import ROW_SIZE, Row, Run, Segment
+
+if TYPE_CHECKING:
+    from warren.broker.queue import Queue
+    from warren.store.log import LogStore
+
+# A queue keeps this much in memory; less when all queues together keep a lot.
+HEAD_ENTRIES: Final[i64] = 8192
+HEAD_BYTES: Final[i64] = 8 * 1024 * 1024
+CROWDED_ENTRIES: Final[i64] = 256
+CROWDED_BYTES: Final[i64] = 65536
+# One batch read back.
+LOAD_ROWS: Final[i64] = 1024
+LOAD_BYTES: Final[i64] = 1024 * 1024
+# Rows whose records lie further apart than this are read separately.
+READ_GAP: Final[i64] = 65536
+# Deliveries are noted ahead of time by this many, so that one record serves many.
+WATERMARK_STEP: Final[i64] = 1024
+
+
+class Cursor:
+    """How far a run has been brought back to memory. Its rows ascend, but runs may interleave after compaction."""
+
+    def __init__(self, segment: Segment, run: Run, next_row: i64, next_sequence: i64) -> None:
+        self.segment = segment
+        self.run = run
+        self.next_row: i64 = next_row
+        # Of the row at next_row.
+        self.next_sequence: i64 = next_sequence
+
+
+def by_next_sequence(cursor: Cursor) -> int:
+    return cursor.next_sequence
+
+
+class Lane(Backing):
+    def __init__(self, store: LogStore, number: i64, queue: Queue, level: i64) -> None:
+        super().__init__()
+        self.store = store
+        self.number: i64 = number
+        self.queue = queue
+        self.level: i64 = level
+        self.durable = queue.durable
+        # Sorted by what they would read next. Everything from the first one's next sequence on is not in memory.
+        self.cursors: list[Cursor] = []
+        # The segment in which the log last said what this lane is.
+        self.announced_in: i64 = 0
+        self.has_entries = False
+        # Everything up to here may have been delivered once: after a crash it is marked as redelivered.
+        self.watermark: i64 = 0
+        self.recovered_watermark: i64 = 0
+        self._head_bytes: i64 = 0
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def publish(self, entry: Entry) -> None:
+        message = entry.message
+        self.length += 1
+        self.body_bytes += message.body_size
+        if self.paged > 0 or self._is_head_full():
+            self.store.add(self, entry)
+            self._page(entry)
+            return
+        if self.durable and message.persistent:
+            self.store.add(self, entry)
+        self._entries.append(entry)
+        self._head_grew(len(message.content))
+
+    def publish_delivered(self, entry: Entry) -> None:
+        if self.durable and entry.message.persistent:
+            self.store.add(self, entry)
+            self._note_delivery(entry)
+
+    def _is_head_full(self) -> bool:
+        if self.store.head_bytes > self.store.head_bytes_max:
+            return len(self._entries) >= CROWDED_ENTRIES or self._head_bytes >= CROWDED_BYTES
+        return len(self._entries) >= HEAD_ENTRIES or self._head_bytes >= HEAD_BYTES
+
+    def _head_grew(self, size: i64) -> None:
+        self._head_bytes += size
+        self.store.head_bytes += size
+
+    def _page(self, entry: Entry) -> None:
+        """The entry lives on in the log only. Its row is the next of the run that is being written."""
+        self.paged += 1
+        segment = self.store.active
+        run = segment.open_run(self.number)
+        if not self.cursors or self.cursors[-1].run is not run:
+            self.cursors.append(Cursor(segment, run, run.count, entry.sequence))
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def fetch(self) -> Entry:
+        waiting = len(self._returned)
+        entry = super().fetch()
+        if len(self._returned) == waiting:
+            self._head_grew(-len(entry.message.content))
+        if entry.address != 0:
+            self._note_delivery(entry)
+        return entry
+
+    def _note_delivery(self, entry: Entry) -> None:
+        if entry.sequence > self.watermark:
+            self.watermark = entry.sequence + WATERMARK_STEP
+            self.store.note_watermark(self)
+
+    def settle(self, entry: Entry) -> None:
+        if entry.address != 0:
+            self.store.settle(entry.address)
+
+    def load(self) -> None:
+        while self.paged > 0 and not self._entries:
+            if not self.cursors:
+                # Counted but nowhere to be found: damage that was reported when the log was read.
+                self._lose(self.paged)
+                return
+            self._load_from(self.cursors[0])
+        if self.paged == 0:
+            self.cursors.clear()
+
+    def _load_from(self, cursor: Cursor) -> None:
+        """A batch of the first cursor's rows, but none that another cursor's come before."""
+        rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
+        if not rows:
+            del self.cursors[0]
+            return
+        limit: i64 = self.cursors[1].next_sequence if len(self.cursors) > 1 else 1 << 62
+        self._load_rows(cursor, rows, limit)
+        rest = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, 1)
+        if not rest:
+            self.cursors.remove(cursor)
+            return
+        cursor.next_sequence = Row(rest, 0).sequence
+        if cursor.next_sequence > limit:
+            self.cursors.sort(key=by_next_sequence)
+
+    def _lose(self, count: i64) -> None:
+        self.paged -= count
+        self.length -= count
+
+    def _load_rows(self, cursor: Cursor, data: bytes, limit: i64) -> None:
+        segment = cursor.segment
+        window: list[Row] = []
+        loaded: i64 = 0
+        at: i64 = 0
+        while at < len(data) and loaded < LOAD_BYTES:
+            row = Row(data, at)
+            if row.sequence > limit:
+                break
+            at += ROW_SIZE
+            cursor.next_row += 1
+            if segment.is_settled(row.ordinal):
+                continue
+            if window and row.offset - (window[-1].offset + window[-1].size) > READ_GAP:
+                self._load_window(segment, window)
+                window = []
+            window.append(row)
+            loaded += row.size
+        if window:
+            self._load_window(segment, window)
+
+    def _load_window(self, segment: Segment, rows: list[Row]) -> None:
+        """Rows whose records lie close together: one read for all."""
+        start = rows[0].offset
+        data = self.store.read(segment, start, rows[-1].offset + rows[-1].size - start)
+        for row in rows:
+            at = row.offset - start
+            self.paged -= 1
+            if record_at(data, at) != at + row.size or not has_place(data, at, self.number, row.sequence):
+                self.length -= 1
+                self.body_bytes -= row.body_size
+                self.store.damaged(self, segment, row)
+                continue
+            self._entries.append(self._entry(segment, row, read_message(data, at, at + row.size)))
+
+    def _entry(self, segment: Segment, row: Row, message: Message) -> Entry:
+        entry = Entry(message, self.queue, row.sequence, row.expires_at)
+        entry.address = segment.number << 32 | row.ordinal
+        entry.redelivered = row.sequence <= self.recovered_watermark
+        self._head_grew(len(message.content))
+        return entry
+
+    def purge(self) -> i64:
+        count = self.length
+        while self.length > self.paged:
+            self.settle(self.fetch())
+        for cursor in self.cursors:
+            self._settle_rest(cursor)
+        self.cursors.clear()
+        self.paged = 0
+        self.length = 0
+        self.body_bytes = 0
+        return count
+
+    def _settle_rest(self, cursor: Cursor) -> None:
+        base = cursor.segment.number << 32
+        rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
+        while rows:
+            for at in range(0, len(rows), ROW_SIZE):
+                self.store.settle(base | Row(rows, at).ordinal)
+            cursor.next_row += len(rows) // ROW_SIZE
+            rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
+
+    def release_head(self) -> None:
+        self._head_grew(-self._head_bytes)
+
+    def first_paged(self) -> i64:
+        """The sequence from which on nothing is in memory; huge when everything is."""
+        return self.cursors[0].next_sequence if self.paged > 0 and self.cursors else 1 << 62

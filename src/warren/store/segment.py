@@ -1,0 +1,157 @@
+"""One file of the log, and what is known of it in memory: which entries live in it, and where each lane's are.
+
+An entry's address is segment << 32 | ordinal, where ordinals count the entries of a segment from 0. A run is the list
+of one lane's entries in one segment, in order of their sequence: in memory while the segment is new, then in the
+segment's index file. Rows of a run are 32 bytes: sequence(8) expires(8) offset(4) size(4) ordinal(4) body size(4).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+ROW_SIZE: Final[i64] = 32
+
+
+def segment_name(number: int) -> str:
+    return f"{number:012d}.log"
+
+
+def index_name(number: int) -> str:
+    return f"{number:012d}.index"
+
+
+def settled_name(number: int) -> str:
+    return f"{number:012d}.settled"
+
+
+class Row:
+    def __init__(self, data: bytes, at: i64) -> None:
+        self.sequence: i64 = read_i64_be(data, at)
+        self.expires_at: i64 = read_i64_be(data, at + 8)
+        self.offset: i64 = i64(read_i32_be(data, at + 16)) & 0xFFFFFFFF
+        size = i64(read_i32_be(data, at + 20))
+        self.size: i64 = size & 0x7FFFFFFF
+        # Not to be kept over a restart: it is here only because the queue was long.
+        self.transient = size < 0
+        self.ordinal: i64 = i64(read_i32_be(data, at + 24))
+        self.body_size: i64 = i64(read_i32_be(data, at + 28))
+
+
+class Run:
+    def __init__(self, lane: i64) -> None:
+        self.lane: i64 = lane
+        self.count: i64 = 0
+        self.transients: i64 = 0
+        self.body_bytes: i64 = 0
+        self.first_sequence: i64 = 0
+        self.last_sequence: i64 = 0
+        # Where the rows are in the index file; -1 while they are only in memory.
+        self.index_offset: i64 = -1
+        self._rows: BytesWriter | None = None
+        self._sealed = b""
+
+    def add(
+        self,
+        sequence: i64,
+        expires_at: i64,
+        offset: i64,
+        size: i64,
+        ordinal: i64,
+        body_size: i64,
+        transient: bool,
+    ) -> None:
+        rows = self._rows
+        if rows is None:
+            rows = BytesWriter()
+            self._rows = rows
+            self.first_sequence = sequence
+        write_i64_be(rows, sequence)
+        write_i64_be(rows, expires_at)
+        write_i32_be(rows, i32(offset if offset < 0x80000000 else offset - 0x100000000))
+        write_i32_be(rows, i32(size - 0x80000000 if transient else size))
+        write_i32_be(rows, i32(ordinal))
+        write_i32_be(rows, i32(body_size))
+        self.last_sequence = sequence
+        self.count += 1
+        self.body_bytes += body_size
+        if transient:
+            self.transients += 1
+
+    def rows_in_memory(self) -> bytes:
+        """All rows, while they are not in an index file."""
+        if self._rows is not None:
+            return self._rows.getvalue()
+        return self._sealed
+
+    def seal(self) -> None:
+        if self._rows is not None:
+            self._sealed = self._rows.getvalue()
+            self._rows = None
+
+    def now_in_file(self, offset: i64) -> None:
+        self.index_offset = offset
+        self._rows = None
+        self._sealed = b""
+
+    def is_in_file(self) -> bool:
+        return self.index_offset >= 0
+
+
+class Segment:
+    def __init__(self, number: i64) -> None:
+        self.number: i64 = number
+        self.size: i64 = 0
+        self.handle = -1
+        self.index_handle = -1
+        self.sealed = False
+        # The log must be durable up to here before the file may go.
+        self.free_at: i64 = 0
+        self.entries: i64 = 0
+        self.live: i64 = 0
+        # One bit per entry: set when it is settled.
+        self.settled = bytearray()
+        self.runs: list[Run] = []
+        # The run that each lane's new entries join.
+        self.open_runs: dict[int, Run] = {}
+        # Segments that still exist and whose entries were settled by records in this one: it cannot go before them,
+        # or before their settled marks are in files of their own.
+        self.settles: dict[int, bool] = {}
+        self.settled_here = BytesWriter()
+        # What its records say of lanes: who they are, how far they were delivered, which are gone.
+        self.lanes: dict[int, bytes] = {}
+        self.watermarks: dict[int, int] = {}
+        self.deleted_lanes: list[int] = []
+        # A chore on it is under way.
+        self.busy = False
+        self.indexed = False
+
+    def new_entry(self) -> i64:
+        """The ordinal of one more entry."""
+        ordinal = self.entries
+        self.entries = ordinal + 1
+        self.live += 1
+        if ordinal & 7 == 0:
+            self.settled.append(0)
+        return ordinal
+
+    def is_settled(self, ordinal: i64) -> bool:
+        return self.settled[ordinal >> 3] & (1 << (ordinal & 7)) != 0
+
+    def settle(self, ordinal: i64) -> bool:
+        """False when it was settled before, or never was."""
+        if ordinal >= self.entries or self.is_settled(ordinal):
+            return False
+        self.settled[ordinal >> 3] |= 1 << (ordinal & 7)
+        self.live -= 1
+        return True
+
+    def open_run(self, lane: i64) -> Run:
+        run = self.open_runs.get(lane)
+        if run is None:
+            run = Run(lane)
+            self.open_runs[lane] = run
+            self.runs.append(run)
+        return run
