@@ -11,17 +11,17 @@ from tests.differential.recording import Recording
 
 def expected(session: str, rabbitmq: Recording) -> Recording:
     """What Warren should answer, given what RabbitMQ answered."""
-    recording = {stream: [_by_rules(line) for line in lines] for stream, lines in rabbitmq.items()}
+    recording = by_rules(session, rabbitmq)
     for difference in DIFFERENCES:
         if difference.session == session:
             _apply(difference, recording)
     return {stream: lines for stream, lines in recording.items() if lines}
 
 
-def _by_rules(line: str) -> str:
+def by_rules(session: str, recording: Recording) -> Recording:
     for rule in RULES:
-        line = rule.applied_to(line)
-    return line
+        recording = {stream: [rule.applied_to(session, line) for line in lines] for stream, lines in recording.items()}
+    return recording
 
 
 def _apply(difference: Difference, recording: Recording) -> None:

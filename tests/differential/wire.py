@@ -273,7 +273,10 @@ def header(body_size: int, properties: bytes = b"\x00\x00", class_id: int = 60, 
 def decode_header(payload: bytes) -> tuple[int, dict[str, object]]:
     """Announced body size and the properties present."""
     _, _, size, flags = struct.unpack_from(">HHQH", payload)
-    data = payload[14:]
+    data, continues = payload[14:], flags & 1
+    while continues:
+        (continues,) = struct.unpack_from(">H", data)
+        data, continues = data[2:], continues & 1
     properties: dict[str, object] = {}
     for place, (name, kind) in enumerate(PROPERTIES):
         if not flags >> (15 - place) & 1:

@@ -163,7 +163,7 @@ def _expiration(text: str, s: Session) -> None:
 
 for _text in (
     "60000", "315360000000", "315360000001", "-1", "", "abc", "10s", "1.5", " 10", "10 ", "+60000", "060000", "1e3",
-    "0x10", "10\n", "٣", "99999999999999999999999999",
+    "0x10", "10\n", "٣", "999999999999999999",
 ):  # fmt: skip
     add(f"publish: expiration {_text!r}", partial(_expiration, _text))
 
