@@ -20,7 +20,8 @@ pytestmark = pytest.mark.timeout(300)
 def test_warren_answers_as_rabbitmq(name: str, recordings: Recordings) -> None:
     wanted = compare.expected(name, recordings.rabbitmq[name])
     found = recordings.warren[name]
-    assert found == wanted, compare.report(name, wanted, found)
+    if found != wanted:
+        pytest.fail(f"- RabbitMQ, + Warren\n{compare.report(name, wanted, found)}", pytrace=False)
 
 
 def test_the_kept_recording_of_rabbitmq_is_current(recordings: Recordings) -> None:
@@ -28,16 +29,24 @@ def test_the_kept_recording_of_rabbitmq_is_current(recordings: Recordings) -> No
         pytest.skip(recordings.absence)
     kept = archive.load()
     stale = [name for name, recording in recordings.rabbitmq.items() if recording != kept.get(name)]
-    assert not stale, "\n".join(compare.report(name, kept.get(name, {}), recordings.rabbitmq[name]) for name in stale)
+    if stale:
+        reports = [compare.report(name, kept.get(name, {}), recordings.rabbitmq[name]) for name in stale]
+        pytest.fail("\n".join(["- kept, + played", *reports]), pytrace=False)
 
 
-@pytest.mark.parametrize(("name", "difference"), [(difference.session, difference) for difference in DIFFERENCES])
+@pytest.mark.parametrize(
+    ("name", "difference"),
+    [pytest.param(entry.session, entry, id=f"{entry.session}, {entry.stream}") for entry in DIFFERENCES],
+)
 def test_a_listed_difference_still_occurs(name: str, difference: Difference, recordings: Recordings) -> None:
     rabbitmq = compare.by_rules(name, recordings.rabbitmq[name]).get(difference.stream, [])
     warren = recordings.warren[name].get(difference.stream, [])
-    assert rabbitmq != warren, f"both answer alike: {difference}"
-    assert compare.find(difference.rabbitmq, rabbitmq) is not None, f"RabbitMQ does not answer so: {difference}"
-    assert compare.find(difference.warren, warren) is not None, f"Warren does not answer so: {difference}"
+    if rabbitmq == warren:
+        pytest.fail(f"both answer alike, the entry can go: {difference.reason}", pytrace=False)
+    for broker, lines, part in (("RabbitMQ", rabbitmq, difference.rabbitmq), ("Warren", warren, difference.warren)):
+        if compare.find(part, lines) is None:
+            answers = "\n    ".join(["listed:", *part, "answered:", *lines])
+            pytest.fail(f"{broker} does not answer as listed: {difference.reason}\n    {answers}", pytrace=False)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[f"{rule.reason}, {rule.sessions}" for rule in RULES])
