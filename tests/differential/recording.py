@@ -23,6 +23,8 @@ _MADE_UP: Final = (
 )
 _TIME: Final = re.compile(r"\bT:1[6-9]\d{8}\b|\bT:2\d{9}\b")
 _PID: Final = re.compile(r"<\d+\.\d+\.\d+>")
+# Which of its two reasons RabbitMQ tells first when a vhost is deleted is a race.
+_VHOST_DOWN: Final = re.compile(r"(CONNECTION_FORCED - vhost '\w+') is down")
 _LONG_BODY: Final = 100
 
 
@@ -106,7 +108,7 @@ class _Normaliser:
         line = line.replace(self._prefix, "")
         for kind, pattern in _MADE_UP:
             line = pattern.sub(lambda match, kind=kind: self._stand_in(kind, match.group()), line)  # type: ignore[misc]
-        return _PID.sub("<pid>", _TIME.sub("T:<now>", line))
+        return _VHOST_DOWN.sub(r"\1 is deleted", _PID.sub("<pid>", _TIME.sub("T:<now>", line)))
 
     def _stand_in(self, kind: str, name: str) -> str:
         if name not in self._seen:

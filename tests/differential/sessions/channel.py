@@ -114,7 +114,21 @@ def closing_gives_unacked_messages_back(s: Session) -> None:
     one.get(q, no_ack=False)
     one.get(q, no_ack=False)
     one.close()
-    two.declare(q, passive=True)
+    two.connection.until_depth(q, 2)
+    two.get_all(q)
+
+
+@session
+def closing_gives_a_consumers_messages_back_before_it_is_confirmed(s: Session) -> None:
+    c = s.connect()
+    one, two = c.channel(1), c.channel(2)
+    q = one.declare(s.name("q"))
+    one.publish("", q, b"1")
+    one.publish("", q, b"2")
+    one.settle(q)
+    one.consume(q)
+    one.deliveries(2)
+    one.close()
     two.get_all(q)
 
 
