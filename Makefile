@@ -40,10 +40,12 @@ $(VENV)/.dependencies: pyproject.toml
 	$(BIN)/python -m pip install --quiet --requirement $(VENV)/requirements.txt
 	touch $@
 
-# Without isolation and with build/ kept, only C files that changed are compiled again. The copied package is
-# removed first, so that a module deleted from src/ does not live on in the installation.
+# Without isolation and with build/ kept, only C files that changed are compiled again. A module that was deleted
+# from src/ must not live on in the installation, so then the copies of all of them go.
 $(VENV)/.built: $(VENV)/.dependencies setup.py $(SOURCES)
-	rm -rf build/lib* build/bdist*
+	@mkdir -p build && find src -name '*.py' | sort >build/modules.new
+	@cmp -s build/modules build/modules.new || rm -rf build/lib*
+	@mv build/modules.new build/modules
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 	touch $@
 

@@ -83,6 +83,10 @@ class Broker:
         return self._running.amqp_address[1]
 
     @property
+    def tls_port(self) -> int:
+        return self._running.server.listeners[1].port
+
+    @property
     def url(self) -> str:
         """For the default user on the default virtual host."""
         return self.url_of(self.config.default_user, self.config.default_password, self.config.default_vhost)

@@ -85,6 +85,8 @@ class Channel:
     # -- methods in ------------------------------------------------------------------------------------------------
 
     def receive_publish(self, arguments: bytes, content: bytes, body_size: i64) -> None:
+        if self.transaction is not None and self.transaction.committing:
+            self._refuse_during_commit()
         try:
             if self.connection.node.intercepts_publish:
                 arguments, content, body_size = intercept_publish(self, arguments, content)
@@ -119,10 +121,22 @@ class Channel:
         try:
             interceptor = self.connection.node.interceptors.get(method.name)
             if interceptor is not None:
+                self._fill_in_names(method)
                 method = interceptor.intercept(self, method)
             self._handle(method)
         except SoftError as error:
             self.fail(error, method_id)
+
+    def _fill_in_names(self, method: methods.Method) -> None:
+        """Interceptors see the queue that is meant, not the empty name that stands for it."""
+        if isinstance(method, (methods.QueueBind, methods.QueueUnbind)):
+            if method.queue == "" and method.routing_key == "":
+                method.routing_key = self.queue_name("")
+            method.queue = self.queue_name(method.queue)
+        elif isinstance(
+            method, (methods.BasicGet, methods.BasicConsume, methods.QueuePurge, methods.QueueDelete)
+        ):
+            method.queue = self.queue_name(method.queue)
 
     def _receive_while_closed(self, method_id: i64) -> None:
         if method_id == CHANNEL_CLOSE:
@@ -147,12 +161,13 @@ class Channel:
 
     def _handle_basic(self, method: methods.Method) -> None:
         if isinstance(method, methods.BasicAck):
-            settle.settle(self, method.delivery_tag, method.multiple, settle.ACK)
+            settle.settle(self, settle.signed(method.delivery_tag), method.multiple, settle.ACK)
         elif isinstance(method, methods.BasicNack):
             outcome = settle.REQUEUE if method.requeue else settle.REJECT
-            settle.settle(self, method.delivery_tag, method.multiple, outcome)
+            settle.settle(self, settle.signed(method.delivery_tag), method.multiple, outcome)
         elif isinstance(method, methods.BasicReject):
-            settle.settle(self, method.delivery_tag, False, settle.REQUEUE if method.requeue else settle.REJECT)
+            outcome = settle.REQUEUE if method.requeue else settle.REJECT
+            settle.settle(self, settle.signed(method.delivery_tag), False, outcome)
         elif isinstance(method, methods.BasicGet):
             consume.get(self, method)
         elif isinstance(method, methods.BasicConsume):
@@ -335,7 +350,7 @@ class Channel:
         if self.confirms is not None:
             self.confirms.wait(seqno, queues)
         elif self.transaction is not None:
-            self.transaction.pending[seqno] = True
+            self.transaction.pending[seqno] = queues
         self.connection.node.await_sync(self, seqno)
 
     def sync_reached(self, seqno: i64) -> None:
@@ -393,32 +408,40 @@ class Channel:
         self.is_closed = True
         self.content = None
         close_reply_queue(self)
+        self.stop_consuming()
         held: list[Entry] = [] if self.transaction is None else self.transaction.abandon()
         held += self.unacked.take_all()
+        settle.requeue(held)
+
+    def stop_consuming(self) -> None:
+        """What is given back afterwards goes to others."""
         consumers = list(self.consumers.values())
         self.consumers.clear()
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
-        settle.requeue(held)
-        for consumer in consumers:
             if consumer.queue.is_unused_auto_delete():
                 self.vhost.delete_queue(consumer.queue)
-        self.connection.node.in_debt.pop(self.credit, None)
+
+    def drain_soon(self) -> None:
+        """A place in the channel's shared prefetch is free: whichever of its consumers can take next may."""
+        for consumer in self.consumers.values():
+            self.connection.drain_soon(consumer.queue)
 
     def queue_failed(self, queue: Queue) -> None:
-        """It takes its unacked messages and open confirms with it."""
-        for tag in self.unacked.tags():
-            entry = self.unacked.take(tag)
-            if entry is not None and entry.queue is not queue:
-                self.unacked.put_back(tag, entry)
+        """Its open confirms fail with it. What the client holds stays acknowledgeable, to no effect."""
+        for entry in self.unacked.entries():
+            if entry.queue is queue:
+                entry.lost = True
         if self.confirms is not None:
             self.confirms.queue_failed(queue)
+        if self.transaction is not None:
+            self.transaction.queue_failed(queue)
         self.credit.release(queue)
 
     def cancel_by_broker(self, consumer: Consumer) -> None:
-        """The consumer's queue is gone: say so to clients that want to hear it."""
+        """The consumer's queue is gone, or no longer its to read: say so to clients that want to hear it."""
         self.consumers.pop(consumer.tag, None)
-        consumer.queue.consumers.remove(consumer)
+        consumer.queue.remove_consumer(consumer)
         if self.connection.can("consumer_cancel_notify"):
             self.connection.send(replies.cancel(self.number, consumer.tag))
 

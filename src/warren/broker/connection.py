@@ -114,6 +114,9 @@ class Connection:
         self._current: Channel | None = None
         self._current_number: i64 = -1
         self._method_id: i64 = 0
+        # Where the frame that is being handled ends, and whether there still is such a thing.
+        self._frame_end: i64 = 0
+        self._lost_framing = False
         # Reasons not to handle what is read.
         self.awaiting_password = False
         self.blocked_by_alarm = False
@@ -146,10 +149,14 @@ class Connection:
             self._waits_for_turn = True
             self.wire.pause_reading()
             self.node.next_turn.append(self)
-            self.node.host.wake()
+        # Whatever this read changes, an ack without any answer too, takes effect at the end of the turn.
+        self.node.host.wake()
         if self._tail:
             data = self._tail + data
             self._tail = b""
+        if self.stage == STARTING and self.received_bytes > self.node.settings.handshake_bytes_max:
+            self.fail(FrameError("too many bytes before the connection is open"))
+            return
         if self.is_held():
             self._tail = data
             return
@@ -159,20 +166,31 @@ class Connection:
         try:
             used = self._read(data)
         except AmqpError as error:
-            self.fail(error)
+            self._fail_reading(error, data)
             return
         except Exception:
             # No detail for the peer: what went wrong is in the log, once.
             self.node.host.log(_ERROR, f"connection {self.name} failed\n{traceback.format_exc()}")
-            self.fail(InternalError("unexpected error"))
+            self._fail_reading(InternalError("unexpected error"), data)
             return
         if used < len(data) and self.stage != CLOSED:
             self._tail = data[used:]
+
+    def _fail_reading(self, error: AmqpError, data: bytes) -> None:
+        """Unless framing itself is lost, read on behind the bad frame: somewhere there comes close-ok."""
+        was_closing = self.stage == CLOSING
+        self.fail(error)
+        if isinstance(error, FrameError):
+            self._lost_framing = True
+        elif not was_closing and self.stage == CLOSING:
+            self._handle(data[self._frame_end :])
 
     def _read(self, data: bytes) -> i64:
         """Handle all whole frames; how many bytes that was."""
         size_all: i64 = len(data)
         at: i64 = 0
+        if self._lost_framing:
+            return size_all
         if not self.handshake.greeted:
             if size_all < 8:
                 return 0
@@ -188,12 +206,18 @@ class Connection:
                 break
             if data[end - 1] != 0xCE:
                 raise FrameError(f"invalid frame end marker {data[end - 1]}")
+            self._frame_end = end
             number = i64(read_i16_be(data, at + 1)) & 0xFFFF
             if data[at] == FRAME_METHOD and size >= 4:
                 method_id = i64(read_i32_be(data, at + 7))
                 if method_id == BASIC_PUBLISH and number != 0:
                     end = self._read_publish(number, data, at, end)
-                elif method_id == BASIC_ACK and number == self._current_number and size == 13:
+                elif (
+                    method_id == BASIC_ACK
+                    and number == self._current_number
+                    and size == 13
+                    and not self.node.intercepts_ack
+                ):
                     self._read_ack(data, at)
                 else:
                     self._read_method(number, method_id, data, at + 11, end - 1)
@@ -441,7 +465,7 @@ class Connection:
         self.last_throttled = self.node.now
 
     def _release_if_possible(self) -> None:
-        if not self._paused_reading or self.blocked_by_alarm or self.is_out_of_credit():
+        if not self._paused_reading or self.blocked_by_alarm or self.is_out_of_credit() or self.stage == CLOSED:
             return
         self._paused_reading = False
         self.last_throttled = self.node.now
@@ -503,8 +527,13 @@ class Connection:
         method_id = error.method_id or self._method_id
         self._release_all()
         self.stage = CLOSING
+        # Whatever held the reader, close-ok must be heard.
+        self.blocked_by_alarm = False
+        self._release_if_possible()
         self.send(replies.close(error.code, error.reply_text, method_id))
-        self.node.timers.schedule(self.timer, self.node.now + _CLOSE_WAIT_MS)
+        # Without frames there is no close-ok to wait for.
+        wait = _SILENT_CLOSE_MS if isinstance(error, FrameError) else _CLOSE_WAIT_MS
+        self.node.timers.schedule(self.timer, self.node.now + wait)
 
     def close_by_admin(self, reason: str) -> None:
         self._method_id = 0
@@ -531,7 +560,9 @@ class Connection:
         self.node.forget(self)
 
     def _release_all(self) -> None:
-        """Channels give back what they hold; exclusive queues go."""
+        """Channels give back what they hold, none to another of the same connection; exclusive queues go."""
+        for channel in self.channels.values():
+            channel.stop_consuming()
         for channel in list(self.channels.values()):
             channel.close()
         self.channels.clear()

@@ -9,11 +9,11 @@ from mypy_extensions import i64
 from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.amqp.methods import BasicCancel, BasicConsume, BasicGet, BasicQos
-from warren.broker.arguments import integer, resource
+from warren.broker.arguments import QUORUM, integer, resource
 from warren.broker.consumer import Consumer
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, close_reply_queue, open_reply_queue
-from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed
+from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -97,6 +97,11 @@ def get(channel: Channel, method: BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
+    if queue.type == QUORUM and queue.single_active:
+        raise ResourceLocked(
+            f"cannot obtain access to locked {resource('queue', name, queue.vhost)}. "
+            "basic.get operations are not supported by quorum queues with single active consumer"
+        )
     entry = queue.get()
     if entry is None:
         channel.connection.send(replies.get_empty(channel.number))
@@ -112,7 +117,10 @@ def get(channel: Channel, method: BasicGet) -> None:
         tag = channel.unacked.add(entry)
         queue.hold(entry)
     origin = message.origin
+    content = channel.framed(message)
+    if entry.is_counted():
+        content = entry.counted_content(channel.number, channel.connection.frame_max)
     channel.connection.send(
         replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length)
-        + channel.framed(message)
+        + content
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from warren.broker.channel import Channel
 
 _PUBLISH: Final = "basic.publish"
+_ACK: Final = "basic.ack"
 
 
 class Awaiting:
@@ -68,7 +69,9 @@ class Node:
         self.monitor = Monitor(self)
         self.dead_letters = DeadLetters(self)
         self.interceptors: dict[str, Interceptor] = {}
+        # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
+        self.intercepts_ack = False
         self.exchange_decorators: list[ExchangeDecorator] = []
         self.queue_decorators: list[QueueDecorator] = []
         self.vhosts: dict[str, VHost] = {}
@@ -98,7 +101,8 @@ class Node:
         """Time passes. Due timers fire."""
         if now_ms > self.now:
             self.now = now_ms
-        self.timers.fire_due(self.now)
+        if self.timers.fire_due(self.now):
+            self.host.wake()
 
     def next_deadline(self) -> int:
         return self.timers.next_deadline()
@@ -326,6 +330,7 @@ class Node:
                 raise ValueError(f"two interceptors want {name}: {self.interceptors[name]!r} and {interceptor!r}")
             self.interceptors[name] = interceptor
         self.intercepts_publish = _PUBLISH in self.interceptors
+        self.intercepts_ack = _ACK in self.interceptors
 
     def wall_seconds(self) -> int:
         return self.now // 1000

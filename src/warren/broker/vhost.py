@@ -122,19 +122,28 @@ class VHost:
         if queue.exclusive_owner is not owner:
             raise _locked(queue)
 
-    def add_queue(self, name: str, durable: bool, auto_delete: bool, arguments: Table) -> Queue:
-        """From a definitions file or the management API: no owner, no permissions."""
+    def add_queue(self, name: str, durable: bool, auto_delete: bool, arguments: Table, incarnation: str = "") -> Queue:
+        """From a definitions file, the management API or what was recorded: no owner, no permissions."""
         existing = self.queues.get(name)
         if existing is not None:
             return existing
         type_ = queue_type(arguments)
         check_queue_arguments(arguments, type_, name, self.name)
-        return self.create_queue(name, type_, durable, auto_delete, None, arguments)
+        return self.create_queue(name, type_, durable, auto_delete, None, arguments, incarnation)
 
     def create_queue(
-        self, name: str, type_: str, durable: bool, auto_delete: bool, owner: Connection | None, arguments: Table
+        self,
+        name: str,
+        type_: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: Connection | None,
+        arguments: Table,
+        incarnation: str = "",
     ) -> Queue:
-        queue = Queue(self.node, self.name, name, type_, durable, auto_delete, owner, arguments)
+        if durable and not incarnation:
+            incarnation = self.node.host.token()
+        queue = Queue(self.node, self.name, name, type_, durable, auto_delete, owner, arguments, incarnation)
         queue.decorators = self.node.queue_decorators
         self.queues[name] = queue
         self._apply_queue_policy(queue)
@@ -163,6 +172,7 @@ class VHost:
             "durable": queue.durable,
             "auto_delete": queue.auto_delete,
             "type": queue.type,
+            "incarnation": queue.incarnation,
             **_arguments_definition(queue.arguments),
         }
 

@@ -12,6 +12,7 @@ from warren.broker.connection import Connection
 from warren.broker.node import Node
 from warren.server.clock import Clock
 from warren.server.passwords import Passwords
+from warren.server.syncer import Syncer
 from warren.server.timers import DeadlineTimer
 
 log = logging.getLogger("warren")
@@ -37,10 +38,12 @@ class LoopHost:
         self._node: Node | None = None
         self._timer: DeadlineTimer | None = None
         self._is_flush_due = False
+        self._syncer: Syncer | None = None
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
 
-    def attach(self, node: Node) -> None:
+    def attach(self, node: Node, syncer: Syncer | None = None) -> None:
         self._node = node
+        self._syncer = syncer
         self._timer = DeadlineTimer(self.loop, node, self.clock, self.tick)
         self.wake()
 
@@ -72,6 +75,8 @@ class LoopHost:
             return
         try:
             node.flush()
+            if self._syncer is not None:
+                self._syncer.kick()
             timer.arm()
         except OSError as error:
             # What was not made durable must not be promised: no retry, no confirm, stop.

@@ -17,6 +17,7 @@ from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.node import Node
 from warren.broker.settings import Settings
 from warren.config import Config
+from warren.errors import WarrenError
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.clock import Clock
 from warren.server.first_start import make_defaults, read_definitions
@@ -25,11 +26,17 @@ from warren.server.host import LoopHost
 from warren.server.listeners import Listener, listen
 from warren.server.passwords import Passwords
 from warren.server.plugins import made_from
+from warren.server.syncer import Syncer
 from warren.server.transport import AmqpTransport, Roster
 from warren.store.definitions import FILE_NAME, DefinitionsStore
+from warren.store.disk import RealDisk
+from warren.store.log import LogStore
+from warren.store.recovery import recover
 
 log = logging.getLogger("warren")
 
+# The folder of the message log within the data folder.
+MESSAGES = "messages"
 # How long clients get to answer the close they are sent at the end.
 DRAIN_SECONDS = 3.0
 
@@ -49,6 +56,8 @@ class Server:
         self.listeners: list[Listener] = []
         self._folder = DataFolder(config.data_dir) if config.data_dir else None
         self._recorder: DefinitionsStore | None = None
+        self._store: LogStore | None = None
+        self._syncer: Syncer | None = None
         self._alarms: AlarmWatch | None = None
         self.memory_limit = int(config.memory_high_watermark * memory_total())
 
@@ -58,12 +67,18 @@ class Server:
             if self._folder is not None:
                 self._folder.open()
                 self._recorder = DefinitionsStore(self._folder.path / FILE_NAME)
+                self._store = self._open_store(self._folder.path / MESSAGES)
             self.node = self._make_node()
-            self.host.attach(self.node)
+            if self._store is not None:
+                self._store.forget_unclaimed()
+                self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal)
+            self.host.attach(self.node, self._syncer)
             self._alarms = self._watch()
             self.listeners = await listen(self.loop, self.config, self._make_transport)
         except BaseException:
             self._close()
+            # Ports that were opened close in the next turn of the loop.
+            await asyncio.sleep(0)
             raise
         self._alarms.start()
 
@@ -76,13 +91,24 @@ class Server:
         self.host.wake()
         await self.roster.wait_empty(patience)
         self.node.flush()
+        if self._syncer is not None and not self.failure.done():
+            await self._syncer.finish()
         self._close()
+
+    def _open_store(self, folder: Path) -> LogStore:
+        try:
+            store = recover(RealDisk(folder))
+        except OSError as error:
+            raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
+        for line in store.log_lines:
+            log.error("%s", line)
+        return store
 
     def _make_transport(self) -> AmqpTransport:
         return AmqpTransport(self.node, self.clock, self.loop, self.roster)
 
     def _make_node(self) -> Node:
-        node = Node(self.host, settings_of(self.config), self._recorder, None, self.clock.now(), __version__)
+        node = Node(self.host, settings_of(self.config), self._recorder, self._store, self.clock.now(), __version__)
         for name in self.config.interceptors:
             node.install_interceptor(made_from(name, Interceptor))
         node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
@@ -117,6 +143,10 @@ class Server:
         if self._alarms is not None:
             self._alarms.stop()
         self.host.detach()
+        if self._syncer is not None:
+            self._syncer.close()
+        if self._store is not None:
+            self._store.close()
         if self._recorder is not None:
             self._recorder.close()
         if self._folder is not None:

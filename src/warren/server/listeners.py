@@ -37,11 +37,17 @@ class Listener:
 async def listen(
     loop: asyncio.AbstractEventLoop, config: Config, make_protocol: Callable[[], asyncio.Protocol]
 ) -> list[Listener]:
-    listeners = [await _open(loop, "amqp", config.host, config.amqp_port, make_protocol, None)]
-    if config.has_tls:
-        context = context_of(config)
-        listeners.append(await _open(loop, "amqp/ssl", config.host, config.tls_port, make_protocol, context))
-    return listeners
+    """All ports or none."""
+    # Before the first port opens: a certificate that cannot be read must leave none behind.
+    context = context_of(config) if config.has_tls else None
+    plain = await _open(loop, "amqp", config.host, config.amqp_port, make_protocol, None)
+    if context is None:
+        return [plain]
+    try:
+        return [plain, await _open(loop, "amqp/ssl", config.host, config.tls_port, make_protocol, context)]
+    except BaseException:
+        plain.close()
+        raise
 
 
 def bind(host: str, port: int) -> list[socket.socket]:

@@ -150,7 +150,8 @@ class Queues(Section):
         vhost = administer.vhost_of(node, item.text("vhost"))
         durable, auto_delete = item.flag("durable", True), item.flag("auto_delete", False)
         arguments = vhost.with_default_type(item.table("arguments"), durable, False, auto_delete)
-        vhost.add_queue(item.text("name"), durable, auto_delete, arguments)
+        # Only what was recorded has an incarnation: the messages that the store kept for it.
+        vhost.add_queue(item.text("name"), durable, auto_delete, arguments, item.text_or("incarnation", ""))
 
     def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
         exported: list[dict[str, object]] = []
