@@ -14,7 +14,6 @@ from mypy_extensions import i64
 from warren.amqp import methods, replies
 from warren.amqp.constants import BASIC_ACK, BASIC_PUBLISH, BODY_HARD_MAX, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
 from warren.amqp.frames import needs_reframing, rechannel, reframe
-from warren.amqp.methods import decode_method
 from warren.broker import consume, declare_exchange, declare_queue, settle
 from warren.broker.confirm import Confirms
 from warren.broker.consumer import Consumer
@@ -27,6 +26,7 @@ from warren.broker.reply_to import close_reply_queue
 from warren.broker.transaction import Transaction
 from warren.broker.unacked import Unacked
 from warren.errors import (
+    NO_METHOD,
     AccessRefused,
     ChannelError,
     CommandInvalid,
@@ -115,7 +115,7 @@ class Channel:
         if method_id == BASIC_PUBLISH:
             self.begin_content(data[start:end])
             return
-        method = decode_method(method_id, data, start, end)
+        method = self.connection.decode(method_id, data, start, end)
         if self.transaction is not None and self.transaction.committing and method_id != CHANNEL_CLOSE:
             self._refuse_during_commit()
         try:
@@ -139,7 +139,6 @@ class Channel:
     def _receive_while_closed(self, method_id: i64) -> None:
         if method_id == CHANNEL_CLOSE:
             self.connection.send(replies.channel_close_ok(self.number))
-            self.connection.forget_channel(self)
         elif method_id == CHANNEL_CLOSE_OK:
             self.connection.forget_channel(self)
 
@@ -179,8 +178,6 @@ class Channel:
             self.connection.send(replies.recover_ok(self.number))
         elif isinstance(method, methods.BasicRecoverAsync):
             self._recover(method.requeue)
-        elif isinstance(method, methods.BasicCancelOk):
-            return
         else:
             self._refuse_unknown()
 
@@ -279,19 +276,21 @@ class Channel:
     def content_header(self, frame: bytes) -> None:
         content = self.content
         if content is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
         if content.header:
             self._refuse_instead_of_content(content)
-        if len(frame) < 22:
-            raise FrameError("content header frame is too short")
         class_id = (frame[7] << 8) | frame[8]
+        if frame[9] != 0 or frame[10] != 0:
+            # A weight makes it no content header in RabbitMQ's eyes.
+            self._refuse_instead_of_content(content)
         if class_id != 60:
             raise UnexpectedFrame(
                 f"expected content header for class 60, got one for class {class_id} instead", BASIC_PUBLISH
             )
         content.body_size = read_i64_be(frame, 11)
         if content.body_size < 0 or content.body_size > BODY_HARD_MAX:
-            raise FrameError(f"content body is larger than the maximum of {BODY_HARD_MAX} bytes")
+            size = int(content.body_size) & 0xFFFFFFFFFFFFFFFF
+            raise FrameError(f"content body size {size} exceeds maximum allowed size {BODY_HARD_MAX}", BASIC_PUBLISH)
         content.header = frame
         if content.body_size == 0:
             self._content_complete(content)
@@ -299,7 +298,7 @@ class Channel:
     def content_body(self, frame: bytes) -> None:
         content = self.content
         if content is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
         if not content.header:
             self._refuse_instead_of_content(content)
         size: i64 = len(frame) - 8

@@ -17,7 +17,6 @@ from warren.amqp import replies
 from warren.amqp.constants import (
     BASIC_ACK,
     BASIC_PUBLISH,
-    CHANNEL_CLOSE_OK,
     CHANNEL_OPEN,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
@@ -29,19 +28,22 @@ from warren.amqp.constants import (
     HEARTBEAT_FRAME,
 )
 from warren.amqp.fields import Table
-from warren.amqp.methods import decode_method
+from warren.amqp.methods import Method, decode_method
 from warren.broker.channel import Channel
 from warren.broker.confirm import Confirms
 from warren.broker.handshake import Handshake
 from warren.broker.publish import Target
+from warren.broker.terms import erlang_octets
 from warren.broker.timers import Timer
 from warren.errors import (
+    NO_METHOD,
     AmqpError,
     ChannelError,
     ConnectionForced,
     FrameError,
     InternalError,
     NotAllowed,
+    SyntaxRefused,
     UnexpectedFrame,
 )
 
@@ -200,17 +202,21 @@ class Connection:
         while size_all - at >= 8 and not held:
             size = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
             if size > self.payload_max:
-                self._refuse_oversized(data, at, size)
+                raise _bad_frame(data[at], b"", f"{{frame_too_large,{size},{self.payload_max - _SIZE_FUDGE}}}")
             end = at + size + 8
             if end > size_all:
                 break
             if data[end - 1] != 0xCE:
-                raise FrameError(f"invalid frame end marker {data[end - 1]}")
+                raise _bad_frame(data[at], data[at + 7 : end - 1], f"{{invalid_frame_end_marker,{data[end - 1]}}}")
             self._frame_end = end
             number = i64(read_i16_be(data, at + 1)) & 0xFFFF
             if data[at] == FRAME_METHOD and size >= 4:
                 method_id = i64(read_i32_be(data, at + 7))
                 if method_id == BASIC_PUBLISH and number != 0:
+                    if self.node.alarmed and self.stage == RUNNING:
+                        # The publish that meets the alarm waits with all that follows it.
+                        self.block()
+                        return at
                     end = self._read_publish(number, data, at, end)
                 elif (
                     method_id == BASIC_ACK
@@ -253,8 +259,6 @@ class Connection:
                 after = self._end_of_body(data, number, after, body_size)
             if 0 < after <= total and self._is_content_header(data, number, end, after):
                 channel.receive_publish(data[at + 11 : end - 1], data[end:after], body_size)
-                if self.node.alarmed:
-                    self.block()
                 return after
         channel.begin_content(data[at + 11 : end - 1])
         return end
@@ -298,17 +302,22 @@ class Connection:
         if self.stage == CLOSING:
             self._read_while_closing(number, method_id)
         elif number == 0:
-            self.handshake.handle(decode_method(method_id, data, start, end))
+            self.handshake.handle(self.decode(method_id, data, start, end))
         elif self.stage != RUNNING:
-            raise ChannelError(f"unexpected method in connection state {self.stage}")
+            # Only channel 0 exists before the connection is open.
+            raise UnexpectedFrame(_described(FRAME_METHOD, data[start - 4 : end]), NO_METHOD)
         else:
             self._read_channel_method(number, method_id, data, start, end)
+
+    def decode(self, method_id: i64, data: bytes, start: i64, end: i64) -> Method:
+        try:
+            return decode_method(method_id, data, start, end)
+        except SyntaxRefused:
+            raise FrameError(f"cannot decode {erlang_octets(data[start:end])}") from None
 
     def _read_channel_method(self, number: i64, method_id: i64, data: bytes, start: i64, end: i64) -> None:
         channel = self._channel(number)
         if channel is None:
-            if method_id == CHANNEL_CLOSE_OK:
-                return
             if method_id != CHANNEL_OPEN:
                 raise ChannelError("expected 'channel.open'")
             self._open_channel(number)
@@ -319,7 +328,8 @@ class Connection:
         if 0 < self.channel_max <= len(self.channels):
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) "
-                f"has reached the negotiated channel_max ({self.channel_max})"
+                f"has reached the negotiated channel_max ({self.channel_max})",
+                NO_METHOD,
             )
         self.node.check_channel_limit(self)
         channel = Channel(self, number)
@@ -340,31 +350,27 @@ class Connection:
             self.end()
 
     def _read_other(self, number: i64, data: bytes, at: i64, end: i64) -> None:
+        """Everything but methods: content, heartbeats, and what is no frame at all."""
         kind: i64 = data[at]
         if self.stage == CLOSING:
             return
-        if kind == FRAME_HEARTBEAT:
+        is_heartbeat = kind == FRAME_HEARTBEAT and end - at == 8
+        is_content = kind == FRAME_BODY or (kind == FRAME_HEADER and end - at >= 22)
+        if not is_heartbeat and not is_content:
+            raise _bad_frame(kind, data[at + 7 : end - 1], "unknown_frame")
+        if is_heartbeat:
             if number != 0:
-                raise UnexpectedFrame("type 8, all octets = <<>>: [heartbeat,...] on channel ~w")
+                raise UnexpectedFrame(_described(kind, b""), NO_METHOD)
             return
-        if kind == FRAME_METHOD:
-            raise FrameError("method frame without a method")
-        if kind not in (FRAME_HEADER, FRAME_BODY):
-            raise FrameError(f"unknown frame type {kind}")
         channel = self._channel(number)
         if channel is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
         if channel.is_closed:
             return
         if kind == FRAME_HEADER:
             channel.content_header(data[at:end])
         else:
             channel.content_body(data[at:end])
-        if channel.content is None and self.node.alarmed:
-            self.block()
-
-    def _refuse_oversized(self, data: bytes, at: i64, size: i64) -> None:
-        raise FrameError(f"frame of {size} bytes is larger than the negotiated {self.payload_max}")
 
     # -- bytes out -------------------------------------------------------------------------------------------------
 
@@ -525,7 +531,7 @@ class Connection:
             self.node.timers.schedule(self.timer, self.node.now + _SILENT_CLOSE_MS)
             return
         self.node.host.log(_WARNING, f"closing {self.name}: {error.code} {error.reply_text}")
-        method_id = error.method_id or self._method_id
+        method_id = 0 if error.method_id == NO_METHOD else error.method_id or self._method_id
         self._release_all()
         self.stage = CLOSING
         # Whatever held the reader, close-ok must be heard.
@@ -625,3 +631,13 @@ class HeartbeatTimer(Timer):
             connection.end()
             return
         self.start()
+
+
+def _described(kind: i64, payload: bytes) -> str:
+    """A frame as RabbitMQ shows it: short ones whole, of long ones the beginning."""
+    shown = erlang_octets(payload[:16])
+    return f"type {kind}, {'all' if len(payload) <= 16 else 'first 16'} octets = {shown}"
+
+
+def _bad_frame(kind: i64, payload: bytes, why: str) -> FrameError:
+    return FrameError(f"{_described(kind, payload)}: {why}", NO_METHOD)

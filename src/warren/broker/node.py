@@ -27,7 +27,7 @@ from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.vhost import VHost
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
-from warren.errors import NotAllowed
+from warren.errors import NO_METHOD, NotAllowed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -228,7 +228,8 @@ class Node:
         if count >= limit:
             raise NotAllowed(
                 f"number of channels opened for user '{connection.user}' "
-                f"has reached the maximum allowed user limit of {limit}"
+                f"has reached the maximum allowed user limit of {limit}",
+                NO_METHOD,
             )
 
     def _user_limit(self, user: str, name: str) -> int:

@@ -65,10 +65,10 @@ def _tags(channel: Channel, tag: i64, multiple: bool) -> list[int]:
         return [tag]
     if tag == 0:
         return unacked.tags()
-    found = unacked.tags_up_to(tag) if tag < unacked.next else []
-    if not found:
+    # As RabbitMQ does: the very tag must be outstanding, not only some below it.
+    if not unacked.has(tag):
         raise _unknown(tag)
-    return found
+    return unacked.tags_up_to(tag)
 
 
 def signed(tag: int) -> i64:
