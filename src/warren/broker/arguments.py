@@ -164,7 +164,7 @@ def integer(field: Field) -> int:
 
 def check_queue_equivalence(now: Table, before: Table, type_: str, name: str, vhost: str) -> None:
     """Redeclared with other arguments: 406. Arguments that no queue type knows are not compared."""
-    for key in sorted(_KNOWN[type_]):
+    for key in _KNOWN[type_]:
         if key == "x-queue-type" and queue_type(now) == queue_type(before):
             continue
         compare_argument(key, now.get(key), before.get(key), resource("queue", name, vhost))
