@@ -17,7 +17,7 @@ from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
 SOURCE = Path("src")
-COMPILED_FOLDERS = ("warren/amqp", "warren/broker")
+COMPILED_FOLDERS = ("warren/amqp", "warren/broker", "warren/store")
 
 
 def find_modules() -> list[str]:

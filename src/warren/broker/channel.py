@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import read_i32_be, read_i64_be
+from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.amqp import methods, replies

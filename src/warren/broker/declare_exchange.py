@@ -8,8 +8,8 @@ from warren.amqp import replies
 from warren.amqp.fields import Field
 from warren.amqp.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind
 from warren.broker.arguments import compare_argument, compare_flag, resource
-from warren.broker.exchanges.types import check_type
 from warren.broker.exchanges.base import Exchange
+from warren.broker.exchanges.types import check_type
 from warren.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:

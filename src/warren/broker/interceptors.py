@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp.constants import BASIC_PUBLISH
-
 from warren.amqp.frames import body_of, content_frames, properties_span
 from warren.amqp.methods import Method, decode_method, encode_method
 
