@@ -7,6 +7,8 @@ turn what was raised into a close method. Nobody else sends one.
 from __future__ import annotations
 
 REPLY_TEXT_MAX = 255
+# As method_id: the peer is told 0 and 0, because no method of its own is to blame.
+NO_METHOD = -1
 
 
 class WarrenError(Exception):
@@ -29,7 +31,7 @@ class AmqpError(Exception):
     def reply_text(self) -> str:
         """What the peer reads: cut by characters first, then by the bytes a short string can hold."""
         text = f"{self.name} - {self.explanation}"[:REPLY_TEXT_MAX]
-        return text.encode()[:REPLY_TEXT_MAX].decode(errors="ignore")
+        return text.encode(errors="surrogateescape")[:REPLY_TEXT_MAX].decode(errors="ignore")
 
 
 class SoftError(AmqpError):

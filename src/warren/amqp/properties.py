@@ -58,20 +58,20 @@ def decode_properties(data: bytes, start: i64, end: i64) -> Properties:
     reader = ArgumentReader(data, start, end)
     flags = _read_flags(reader)
     properties = Properties(
-        reader.shortstr() if flags & CONTENT_TYPE else None,
-        reader.shortstr() if flags & CONTENT_ENCODING else None,
+        reader.any_shortstr() if flags & CONTENT_TYPE else None,
+        reader.any_shortstr() if flags & CONTENT_ENCODING else None,
         reader.table() if flags & HEADERS else None,
         reader.octet() if flags & DELIVERY_MODE else None,
         reader.octet() if flags & PRIORITY else None,
-        reader.shortstr() if flags & CORRELATION_ID else None,
-        reader.shortstr() if flags & REPLY_TO else None,
-        reader.shortstr() if flags & EXPIRATION else None,
-        reader.shortstr() if flags & MESSAGE_ID else None,
+        reader.any_shortstr() if flags & CORRELATION_ID else None,
+        reader.any_shortstr() if flags & REPLY_TO else None,
+        reader.any_shortstr() if flags & EXPIRATION else None,
+        reader.any_shortstr() if flags & MESSAGE_ID else None,
         reader.longlong() if flags & TIMESTAMP else None,
-        reader.shortstr() if flags & TYPE else None,
-        reader.shortstr() if flags & USER_ID else None,
-        reader.shortstr() if flags & APP_ID else None,
-        reader.shortstr() if flags & CLUSTER_ID else None,
+        reader.any_shortstr() if flags & TYPE else None,
+        reader.any_shortstr() if flags & USER_ID else None,
+        reader.any_shortstr() if flags & APP_ID else None,
+        reader.any_shortstr() if flags & CLUSTER_ID else None,
     )
     reader.finish()
     return properties

@@ -7,7 +7,7 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Table, decode_table
 from warren.amqp.numbers import text_at
-from warren.errors import SyntaxRefused
+from warren.errors import NO_METHOD, FrameError, SyntaxRefused
 
 
 class ArgumentReader:
@@ -34,6 +34,16 @@ class ArgumentReader:
         return value if value >= 0 else value + 0x10000000000000000
 
     def shortstr(self) -> str:
+        """A name: it must be UTF-8, or nobody could show it."""
+        size: i64 = i64(self.data[self._take(1)])
+        start = self._take(size)
+        try:
+            return self.data[start : start + size].decode()
+        except UnicodeDecodeError:
+            raise FrameError("Malformed UTF-8 in shortstr", NO_METHOD) from None
+
+    def any_shortstr(self) -> str:
+        """A property: whatever the publisher put there goes to the consumer as it is."""
         size: i64 = i64(self.data[self._take(1)])
         start = self._take(size)
         return text_at(self.data, start, start + size)

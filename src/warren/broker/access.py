@@ -16,6 +16,8 @@ from warren.errors import AccessRefused, WarrenError
 
 # The name under which the default exchange stands in permissions and refusals.
 DEFAULT_EXCHANGE: Final = "amq.default"
+# It must fit into the user_id property.
+NAME_BYTES_MAX: Final = 255
 TAGS_MAX: Final = 32
 USER_LIMITS: Final = ("max-connections", "max-channels")
 _EXPANDED_BYTES_MAX: Final = 65536
@@ -161,6 +163,8 @@ class Access:
     def put_user(self, user: User) -> None:
         if not user.name:
             raise UserError("user name is empty")
+        if len(user.name.encode(errors="surrogateescape")) > NAME_BYTES_MAX:
+            raise UserError(f"user name is longer than {NAME_BYTES_MAX} bytes")
         if len(user.tags) > TAGS_MAX:
             raise UserError(f"user '{user.name}' has more than {TAGS_MAX} tags")
         self.users[user.name] = user

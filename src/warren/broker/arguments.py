@@ -48,10 +48,25 @@ _KNOWN: Final = {
     ),
 }
 
+# Known to one queue type or another, streams included: an error on a queue of a type that does not know it.
+_OF_SOME_TYPE: Final = (
+    *_KNOWN[CLASSIC],
+    *_KNOWN[QUORUM],
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-stream-filter-size-bytes",
+    "x-initial-cluster-size",
+)
+
 
 def resource(kind: str, name: str, vhost: str) -> str:
     """How RabbitMQ names a thing in its texts: queue 'q' in vhost '/'."""
     return f"{kind} '{name}' in vhost '{vhost}'"
+
+
+def wrong_type(key: str, field: Field, what: str) -> PreconditionFailed:
+    """An exchange named by something that is no name."""
+    return PreconditionFailed(f"invalid type '{type_name(field.tag)}' for arg '{key}' in {what}")
 
 
 def queue_type(arguments: Table) -> str:
@@ -65,17 +80,16 @@ def check_queue_arguments(arguments: Table, type_: str, name: str, vhost: str) -
         field = arguments.get(key)
         if field is None:
             continue
+        if key == "x-dead-letter-exchange" and field.tag != "S":
+            raise wrong_type(key, field, resource("queue", name, vhost))
         problem = _problem(key, field, arguments)
         if problem:
             raise PreconditionFailed(f"invalid arg '{key}' for {resource('queue', name, vhost)}: {problem}")
-    if type_ not in QUEUE_TYPES:
-        return
-    for other in QUEUE_TYPES:
-        for key in _KNOWN[other]:
-            if key in arguments and key not in _KNOWN[type_]:
-                raise PreconditionFailed(
-                    f"invalid arg '{key}' for {resource('queue', name, vhost)} of queue type rabbit_{type_}_queue"
-                )
+    for key in arguments:
+        if key in _OF_SOME_TYPE and key not in _KNOWN.get(type_, _FOR_ALL):
+            raise PreconditionFailed(
+                f"invalid arg '{key}' for {resource('queue', name, vhost)} of queue type rabbit_{type_}_queue"
+            )
 
 
 def _problem(key: str, field: Field, arguments: Table) -> str:
@@ -86,8 +100,12 @@ def _problem(key: str, field: Field, arguments: Table) -> str:
         return _expiry_problem(field, zero_is_fine=True)
     if key in ("x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes"):
         return _natural_problem(field)
+    if key == "x-queue-version":
+        problem = integer_problem(field)
+        known = field.value in (1, 2)
+        return problem if problem or known else f"\"unsupported queue version '{integer(field)}'\""
     if key in ("x-delivery-limit", "x-quorum-initial-group-size"):
-        return _integer_problem(field)
+        return integer_problem(field)
     if key == "x-cache-size":
         return _natural_problem(field) or _bound_problem(field, DEDUPLICATION_CACHE_MAX)
     if key == "x-max-priority":
@@ -105,20 +123,22 @@ def _text_problem(key: str, field: Field, arguments: Table) -> str:
     if key == "x-overflow" and field.value not in OVERFLOW_MODES:
         return "invalid_overflow"
     if key == "x-queue-mode" and field.value not in ("default", "lazy"):
-        return "invalid_queue_mode"
+        return f"\"unsupported queue mode '{field.value}'\""
+    if key == "x-queue-type" and field.value not in QUEUE_TYPES:
+        return f"\"unsupported queue type '{field.value}'\""
     if key == "x-dead-letter-strategy" and field.value not in ("at-most-once", "at-least-once"):
         return "invalid_dlx_strategy"
     return ""
 
 
-def _integer_problem(field: Field) -> str:
+def integer_problem(field: Field) -> str:
     if field.tag not in _INTEGER_TAGS:
         return f'"expected integer, got {type_name(field.tag)}"'
     return ""
 
 
 def _natural_problem(field: Field) -> str:
-    problem = _integer_problem(field)
+    problem = integer_problem(field)
     if problem:
         return problem
     return f"{{value_negative,{integer(field)}}}" if integer(field) < 0 else ""
@@ -155,9 +175,9 @@ def compare_argument(key: str, now: Field | None, before: Field | None, what: st
         return
     if now is not None and before is not None and _same(now, before):
         return
-    raise PreconditionFailed(
-        f"inequivalent arg '{key}' for {what}: received {_shown(now)} but current is {_shown(before)}"
-    )
+    alone = now is None or before is None
+    received, current = _shown(now, alone), _shown(before, alone)
+    raise PreconditionFailed(f"inequivalent arg '{key}' for {what}: received {received} but current is {current}")
 
 
 def _same(one: Field, other: Field) -> bool:
@@ -165,11 +185,12 @@ def _same(one: Field, other: Field) -> bool:
     return (both_integers or one.tag == other.tag) and one.value == other.value
 
 
-def _shown(field: Field | None) -> str:
+def _shown(field: Field | None, with_type: bool) -> str:
+    """The type is told only opposite `none`, as RabbitMQ has it."""
     if field is None:
         return "none"
     value = str(field.value).lower() if isinstance(field.value, bool) else str(field.value)
-    return f"the value '{value}' of type '{type_name(field.tag)}'"
+    return f"the value '{value}' of type '{type_name(field.tag)}'" if with_type else f"'{value}'"
 
 
 def compare_flag(key: str, now: bool, before: bool, what: str) -> None:

@@ -14,7 +14,6 @@ from mypy_extensions import i64
 from warren.amqp import methods, replies
 from warren.amqp.constants import BASIC_ACK, BASIC_PUBLISH, BODY_HARD_MAX, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
 from warren.amqp.frames import needs_reframing, rechannel, reframe
-from warren.amqp.methods import decode_method
 from warren.broker import consume, declare_exchange, declare_queue, settle
 from warren.broker.confirm import Confirms
 from warren.broker.consumer import Consumer
@@ -27,6 +26,7 @@ from warren.broker.reply_to import close_reply_queue
 from warren.broker.transaction import Transaction
 from warren.broker.unacked import Unacked
 from warren.errors import (
+    NO_METHOD,
     AccessRefused,
     ChannelError,
     CommandInvalid,
@@ -85,6 +85,8 @@ class Channel:
     # -- methods in ------------------------------------------------------------------------------------------------
 
     def receive_publish(self, arguments: bytes, content: bytes, body_size: i64) -> None:
+        if self.transaction is not None and self.transaction.committing:
+            self._refuse_during_commit()
         try:
             if self.connection.node.intercepts_publish:
                 arguments, content, body_size = intercept_publish(self, arguments, content)
@@ -113,21 +115,30 @@ class Channel:
         if method_id == BASIC_PUBLISH:
             self.begin_content(data[start:end])
             return
-        method = decode_method(method_id, data, start, end)
+        method = self.connection.decode(method_id, data, start, end)
         if self.transaction is not None and self.transaction.committing and method_id != CHANNEL_CLOSE:
             self._refuse_during_commit()
         try:
             interceptor = self.connection.node.interceptors.get(method.name)
             if interceptor is not None:
+                self._fill_in_names(method)
                 method = interceptor.intercept(self, method)
             self._handle(method)
         except SoftError as error:
             self.fail(error, method_id)
 
+    def _fill_in_names(self, method: methods.Method) -> None:
+        """Interceptors see the queue that is meant, not the empty name that stands for it."""
+        if isinstance(method, (methods.QueueBind, methods.QueueUnbind)):
+            if method.queue == "" and method.routing_key == "":
+                method.routing_key = self.queue_name("")
+            method.queue = self.queue_name(method.queue)
+        elif isinstance(method, (methods.BasicGet, methods.BasicConsume, methods.QueuePurge, methods.QueueDelete)):
+            method.queue = self.queue_name(method.queue)
+
     def _receive_while_closed(self, method_id: i64) -> None:
         if method_id == CHANNEL_CLOSE:
             self.connection.send(replies.channel_close_ok(self.number))
-            self.connection.forget_channel(self)
         elif method_id == CHANNEL_CLOSE_OK:
             self.connection.forget_channel(self)
 
@@ -147,12 +158,13 @@ class Channel:
 
     def _handle_basic(self, method: methods.Method) -> None:
         if isinstance(method, methods.BasicAck):
-            settle.settle(self, method.delivery_tag, method.multiple, settle.ACK)
+            settle.settle(self, settle.signed(method.delivery_tag), method.multiple, settle.ACK)
         elif isinstance(method, methods.BasicNack):
             outcome = settle.REQUEUE if method.requeue else settle.REJECT
-            settle.settle(self, method.delivery_tag, method.multiple, outcome)
+            settle.settle(self, settle.signed(method.delivery_tag), method.multiple, outcome)
         elif isinstance(method, methods.BasicReject):
-            settle.settle(self, method.delivery_tag, False, settle.REQUEUE if method.requeue else settle.REJECT)
+            outcome = settle.REQUEUE if method.requeue else settle.REJECT
+            settle.settle(self, settle.signed(method.delivery_tag), False, outcome)
         elif isinstance(method, methods.BasicGet):
             consume.get(self, method)
         elif isinstance(method, methods.BasicConsume):
@@ -166,8 +178,6 @@ class Channel:
             self.connection.send(replies.recover_ok(self.number))
         elif isinstance(method, methods.BasicRecoverAsync):
             self._recover(method.requeue)
-        elif isinstance(method, methods.BasicCancelOk):
-            return
         else:
             self._refuse_unknown()
 
@@ -266,19 +276,21 @@ class Channel:
     def content_header(self, frame: bytes) -> None:
         content = self.content
         if content is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
         if content.header:
             self._refuse_instead_of_content(content)
-        if len(frame) < 22:
-            raise FrameError("content header frame is too short")
         class_id = (frame[7] << 8) | frame[8]
+        if frame[9] != 0 or frame[10] != 0:
+            # A weight makes it no content header in RabbitMQ's eyes.
+            self._refuse_instead_of_content(content)
         if class_id != 60:
             raise UnexpectedFrame(
                 f"expected content header for class 60, got one for class {class_id} instead", BASIC_PUBLISH
             )
         content.body_size = read_i64_be(frame, 11)
         if content.body_size < 0 or content.body_size > BODY_HARD_MAX:
-            raise FrameError(f"content body is larger than the maximum of {BODY_HARD_MAX} bytes")
+            size = int(content.body_size) & 0xFFFFFFFFFFFFFFFF
+            raise FrameError(f"content body size {size} exceeds maximum allowed size {BODY_HARD_MAX}", BASIC_PUBLISH)
         content.header = frame
         if content.body_size == 0:
             self._content_complete(content)
@@ -286,7 +298,7 @@ class Channel:
     def content_body(self, frame: bytes) -> None:
         content = self.content
         if content is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
         if not content.header:
             self._refuse_instead_of_content(content)
         size: i64 = len(frame) - 8
@@ -335,15 +347,15 @@ class Channel:
         if self.confirms is not None:
             self.confirms.wait(seqno, queues)
         elif self.transaction is not None:
-            self.transaction.pending[seqno] = True
+            self.transaction.pending[seqno] = queues
         self.connection.node.await_sync(self, seqno)
 
     def sync_reached(self, seqno: i64) -> None:
         if self.is_closed:
             return
         if self.confirms is not None:
-            self.counters.confirmed += 1
-            self.confirms.settle_waiting(seqno)
+            if self.confirms.settle_waiting(seqno):
+                self.counters.confirmed += 1
         elif self.transaction is not None:
             try:
                 self.transaction.sync_reached(seqno)
@@ -391,34 +403,43 @@ class Channel:
         if self.is_closed:
             return
         self.is_closed = True
+        self.connection.node.counters.channels_closed += 1
         self.content = None
         close_reply_queue(self)
+        self.stop_consuming()
         held: list[Entry] = [] if self.transaction is None else self.transaction.abandon()
         held += self.unacked.take_all()
+        settle.requeue(held)
+
+    def stop_consuming(self) -> None:
+        """What is given back afterwards goes to others."""
         consumers = list(self.consumers.values())
         self.consumers.clear()
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
-        settle.requeue(held)
-        for consumer in consumers:
             if consumer.queue.is_unused_auto_delete():
                 self.vhost.delete_queue(consumer.queue)
-        self.connection.node.in_debt.pop(self.credit, None)
+
+    def drain_soon(self) -> None:
+        """A place in the channel's shared prefetch is free: whichever of its consumers can take next may."""
+        for consumer in self.consumers.values():
+            self.connection.drain_soon(consumer.queue)
 
     def queue_failed(self, queue: Queue) -> None:
-        """It takes its unacked messages and open confirms with it."""
-        for tag in self.unacked.tags():
-            entry = self.unacked.take(tag)
-            if entry is not None and entry.queue is not queue:
-                self.unacked.put_back(tag, entry)
+        """Its open confirms fail with it. What the client holds stays acknowledgeable, to no effect."""
+        for entry in self.unacked.entries():
+            if entry.queue is queue:
+                entry.lost = True
         if self.confirms is not None:
             self.confirms.queue_failed(queue)
+        if self.transaction is not None:
+            self.transaction.queue_failed(queue)
         self.credit.release(queue)
 
     def cancel_by_broker(self, consumer: Consumer) -> None:
-        """The consumer's queue is gone: say so to clients that want to hear it."""
+        """The consumer's queue is gone, or no longer its to read: say so to clients that want to hear it."""
         self.consumers.pop(consumer.tag, None)
-        consumer.queue.consumers.remove(consumer)
+        consumer.queue.remove_consumer(consumer)
         if self.connection.can("consumer_cancel_notify"):
             self.connection.send(replies.cancel(self.number, consumer.tag))
 

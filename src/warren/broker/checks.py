@@ -13,6 +13,7 @@ from warren.amqp.properties import encode_properties
 from warren.broker.arguments import resource
 from warren.broker.exchanges.base import Exchange
 from warren.broker.message import Message, Origin
+from warren.broker.terms import erlang_string
 from warren.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def expiration(text: str) -> i64:
     if count == 0:
         raise PreconditionFailed(f"invalid expiration '{text}': no_integer")
     if count < len(digits):
-        raise PreconditionFailed(f"invalid expiration '{text}': {{leftover_string,\"{digits[count:]}\"}}")
+        raise PreconditionFailed(f"invalid expiration '{text}': {{leftover_string,{erlang_string(digits[count:])}}}")
     value = int(text)
     if value < 0:
         raise PreconditionFailed(f"invalid expiration '{text}': {{value_negative,{value}}}")

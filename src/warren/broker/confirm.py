@@ -45,10 +45,12 @@ class Confirms:
         if len(self._acks) + len(self._nacks) == 1:
             self.channel.connection.answer_soon(self)
 
-    def settle_waiting(self, seqno: i64) -> None:
-        """The disk has it. Unless the queue failed meanwhile, in which case it was nacked."""
-        if self.unconfirmed.pop(seqno, None) is not None:
-            self.ack(seqno)
+    def settle_waiting(self, seqno: i64) -> bool:
+        """The disk has it. False if its queue failed meanwhile, in which case it was nacked."""
+        if self.unconfirmed.pop(seqno, None) is None:
+            return False
+        self.ack(seqno)
+        return True
 
     def queue_failed(self, queue: Queue) -> None:
         for seqno in [seqno for seqno, queues in self.unconfirmed.items() if queue in queues]:

@@ -17,7 +17,6 @@ from warren.amqp import replies
 from warren.amqp.constants import (
     BASIC_ACK,
     BASIC_PUBLISH,
-    CHANNEL_CLOSE_OK,
     CHANNEL_OPEN,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
@@ -29,19 +28,22 @@ from warren.amqp.constants import (
     HEARTBEAT_FRAME,
 )
 from warren.amqp.fields import Table
-from warren.amqp.methods import decode_method
+from warren.amqp.methods import Method, decode_method
 from warren.broker.channel import Channel
 from warren.broker.confirm import Confirms
 from warren.broker.handshake import Handshake
 from warren.broker.publish import Target
+from warren.broker.terms import erlang_octets
 from warren.broker.timers import Timer
 from warren.errors import (
+    NO_METHOD,
     AmqpError,
     ChannelError,
     ConnectionForced,
     FrameError,
     InternalError,
     NotAllowed,
+    SyntaxRefused,
     UnexpectedFrame,
 )
 
@@ -114,6 +116,9 @@ class Connection:
         self._current: Channel | None = None
         self._current_number: i64 = -1
         self._method_id: i64 = 0
+        # Where the frame that is being handled ends, and whether there still is such a thing.
+        self._frame_end: i64 = 0
+        self._lost_framing = False
         # Reasons not to handle what is read.
         self.awaiting_password = False
         self.blocked_by_alarm = False
@@ -146,10 +151,14 @@ class Connection:
             self._waits_for_turn = True
             self.wire.pause_reading()
             self.node.next_turn.append(self)
-            self.node.host.wake()
+        # Whatever this read changes, an ack without any answer too, takes effect at the end of the turn.
+        self.node.host.wake()
         if self._tail:
             data = self._tail + data
             self._tail = b""
+        if self.stage == STARTING and self.received_bytes > self.node.settings.handshake_bytes_max:
+            self.fail(FrameError("too many bytes before the connection is open"))
+            return
         if self.is_held():
             self._tail = data
             return
@@ -159,20 +168,31 @@ class Connection:
         try:
             used = self._read(data)
         except AmqpError as error:
-            self.fail(error)
+            self._fail_reading(error, data)
             return
         except Exception:
             # No detail for the peer: what went wrong is in the log, once.
             self.node.host.log(_ERROR, f"connection {self.name} failed\n{traceback.format_exc()}")
-            self.fail(InternalError("unexpected error"))
+            self._fail_reading(InternalError("unexpected error"), data)
             return
         if used < len(data) and self.stage != CLOSED:
             self._tail = data[used:]
+
+    def _fail_reading(self, error: AmqpError, data: bytes) -> None:
+        """Unless framing itself is lost, read on behind the bad frame: somewhere there comes close-ok."""
+        was_closing = self.stage == CLOSING
+        self.fail(error)
+        if isinstance(error, FrameError):
+            self._lost_framing = True
+        elif not was_closing and self.stage == CLOSING:
+            self._handle(data[self._frame_end :])
 
     def _read(self, data: bytes) -> i64:
         """Handle all whole frames; how many bytes that was."""
         size_all: i64 = len(data)
         at: i64 = 0
+        if self._lost_framing:
+            return size_all
         if not self.handshake.greeted:
             if size_all < 8:
                 return 0
@@ -182,18 +202,28 @@ class Connection:
         while size_all - at >= 8 and not held:
             size = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
             if size > self.payload_max:
-                self._refuse_oversized(data, at, size)
+                raise _bad_frame(data[at], b"", f"{{frame_too_large,{size},{self.payload_max - _SIZE_FUDGE}}}")
             end = at + size + 8
             if end > size_all:
                 break
             if data[end - 1] != 0xCE:
-                raise FrameError(f"invalid frame end marker {data[end - 1]}")
+                raise _bad_frame(data[at], data[at + 7 : end - 1], f"{{invalid_frame_end_marker,{data[end - 1]}}}")
+            self._frame_end = end
             number = i64(read_i16_be(data, at + 1)) & 0xFFFF
             if data[at] == FRAME_METHOD and size >= 4:
                 method_id = i64(read_i32_be(data, at + 7))
                 if method_id == BASIC_PUBLISH and number != 0:
+                    if self.node.alarmed and self.stage == RUNNING:
+                        # The publish that meets the alarm waits with all that follows it.
+                        self.block()
+                        return at
                     end = self._read_publish(number, data, at, end)
-                elif method_id == BASIC_ACK and number == self._current_number and size == 13:
+                elif (
+                    method_id == BASIC_ACK
+                    and number == self._current_number
+                    and size == 13
+                    and not self.node.intercepts_ack
+                ):
                     self._read_ack(data, at)
                 else:
                     self._read_method(number, method_id, data, at + 11, end - 1)
@@ -229,8 +259,6 @@ class Connection:
                 after = self._end_of_body(data, number, after, body_size)
             if 0 < after <= total and self._is_content_header(data, number, end, after):
                 channel.receive_publish(data[at + 11 : end - 1], data[end:after], body_size)
-                if self.node.alarmed:
-                    self.block()
                 return after
         channel.begin_content(data[at + 11 : end - 1])
         return end
@@ -274,17 +302,22 @@ class Connection:
         if self.stage == CLOSING:
             self._read_while_closing(number, method_id)
         elif number == 0:
-            self.handshake.handle(decode_method(method_id, data, start, end))
+            self.handshake.handle(self.decode(method_id, data, start, end))
         elif self.stage != RUNNING:
-            raise ChannelError(f"unexpected method in connection state {self.stage}")
+            # Only channel 0 exists before the connection is open.
+            raise UnexpectedFrame(_described(FRAME_METHOD, data[start - 4 : end]), NO_METHOD)
         else:
             self._read_channel_method(number, method_id, data, start, end)
+
+    def decode(self, method_id: i64, data: bytes, start: i64, end: i64) -> Method:
+        try:
+            return decode_method(method_id, data, start, end)
+        except SyntaxRefused:
+            raise FrameError(f"cannot decode {erlang_octets(data[start:end])}") from None
 
     def _read_channel_method(self, number: i64, method_id: i64, data: bytes, start: i64, end: i64) -> None:
         channel = self._channel(number)
         if channel is None:
-            if method_id == CHANNEL_CLOSE_OK:
-                return
             if method_id != CHANNEL_OPEN:
                 raise ChannelError("expected 'channel.open'")
             self._open_channel(number)
@@ -292,14 +325,16 @@ class Connection:
         channel.receive_method(method_id, data, start, end)
 
     def _open_channel(self, number: i64) -> None:
-        if len(self.channels) >= self.channel_max:
+        if 0 < self.channel_max <= len(self.channels):
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) "
-                f"has reached the negotiated channel_max ({self.channel_max})"
+                f"has reached the negotiated channel_max ({self.channel_max})",
+                NO_METHOD,
             )
         self.node.check_channel_limit(self)
         channel = Channel(self, number)
         self.channels[number] = channel
+        self.node.counters.channels_opened += 1
         self._current_number = -1
         self.send(replies.channel_open_ok(number))
 
@@ -315,31 +350,27 @@ class Connection:
             self.end()
 
     def _read_other(self, number: i64, data: bytes, at: i64, end: i64) -> None:
+        """Everything but methods: content, heartbeats, and what is no frame at all."""
         kind: i64 = data[at]
         if self.stage == CLOSING:
             return
-        if kind == FRAME_HEARTBEAT:
+        is_heartbeat = kind == FRAME_HEARTBEAT and end - at == 8
+        is_content = kind == FRAME_BODY or (kind == FRAME_HEADER and end - at >= 22)
+        if not is_heartbeat and not is_content:
+            raise _bad_frame(kind, data[at + 7 : end - 1], "unknown_frame")
+        if is_heartbeat:
             if number != 0:
-                raise UnexpectedFrame("type 8, all octets = <<>>: [heartbeat,...] on channel ~w")
+                raise UnexpectedFrame(_described(kind, b""), NO_METHOD)
             return
-        if kind == FRAME_METHOD:
-            raise FrameError("method frame without a method")
-        if kind not in (FRAME_HEADER, FRAME_BODY):
-            raise FrameError(f"unknown frame type {kind}")
         channel = self._channel(number)
         if channel is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
+            raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
         if channel.is_closed:
             return
         if kind == FRAME_HEADER:
             channel.content_header(data[at:end])
         else:
             channel.content_body(data[at:end])
-        if channel.content is None and self.node.alarmed:
-            self.block()
-
-    def _refuse_oversized(self, data: bytes, at: i64, size: i64) -> None:
-        raise FrameError(f"frame of {size} bytes is larger than the negotiated {self.payload_max}")
 
     # -- bytes out -------------------------------------------------------------------------------------------------
 
@@ -441,7 +472,7 @@ class Connection:
         self.last_throttled = self.node.now
 
     def _release_if_possible(self) -> None:
-        if not self._paused_reading or self.blocked_by_alarm or self.is_out_of_credit():
+        if not self._paused_reading or self.blocked_by_alarm or self.is_out_of_credit() or self.stage == CLOSED:
             return
         self._paused_reading = False
         self.last_throttled = self.node.now
@@ -500,11 +531,16 @@ class Connection:
             self.node.timers.schedule(self.timer, self.node.now + _SILENT_CLOSE_MS)
             return
         self.node.host.log(_WARNING, f"closing {self.name}: {error.code} {error.reply_text}")
-        method_id = error.method_id or self._method_id
+        method_id = 0 if error.method_id == NO_METHOD else error.method_id or self._method_id
         self._release_all()
         self.stage = CLOSING
+        # Whatever held the reader, close-ok must be heard.
+        self.blocked_by_alarm = False
+        self._release_if_possible()
         self.send(replies.close(error.code, error.reply_text, method_id))
-        self.node.timers.schedule(self.timer, self.node.now + _CLOSE_WAIT_MS)
+        # Without frames there is no close-ok to wait for.
+        wait = _SILENT_CLOSE_MS if isinstance(error, FrameError) else _CLOSE_WAIT_MS
+        self.node.timers.schedule(self.timer, self.node.now + wait)
 
     def close_by_admin(self, reason: str) -> None:
         self._method_id = 0
@@ -531,7 +567,9 @@ class Connection:
         self.node.forget(self)
 
     def _release_all(self) -> None:
-        """Channels give back what they hold; exclusive queues go."""
+        """Channels give back what they hold, none to another of the same connection; exclusive queues go."""
+        for channel in self.channels.values():
+            channel.stop_consuming()
         for channel in list(self.channels.values()):
             channel.close()
         self.channels.clear()
@@ -593,3 +631,13 @@ class HeartbeatTimer(Timer):
             connection.end()
             return
         self.start()
+
+
+def _described(kind: i64, payload: bytes) -> str:
+    """A frame as RabbitMQ shows it: short ones whole, of long ones the beginning."""
+    shown = erlang_octets(payload[:16])
+    return f"type {kind}, {'all' if len(payload) <= 16 else 'first 16'} octets = {shown}"
+
+
+def _bad_frame(kind: i64, payload: bytes, why: str) -> FrameError:
+    return FrameError(f"{_described(kind, payload)}: {why}", NO_METHOD)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.amqp.methods import BasicCancel, BasicConsume, BasicGet, BasicQos
-from warren.broker.arguments import integer, resource
+from warren.broker.arguments import QUORUM, integer, integer_problem, resource
 from warren.broker.consumer import Consumer
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, close_reply_queue, open_reply_queue
-from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed
+from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
+
+# Consumer arguments that only streams know.
+_OF_STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
 
 
 def consume(channel: Channel, method: BasicConsume) -> None:
@@ -29,7 +32,11 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     name = channel.queue_name(method.queue)
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
-    priority = _priority(method.arguments)
+    _check_arguments(queue, method.arguments)
+    if queue.type == QUORUM and channel.prefetch != 0:
+        what = resource("queue", queue.name, queue.vhost)
+        raise NotImplementedByBroker(f"{what} does not support global qos")
+    priority = _priority(method.arguments, queue)
     _check_exclusive(queue, method.exclusive)
     consumer = Consumer(channel, queue, tag, method.no_ack, method.exclusive, priority, method.arguments)
     channel.consumers[tag] = consumer
@@ -49,13 +56,22 @@ def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
         channel.connection.send(replies.consume_ok(channel.number, tag))
 
 
-def _priority(arguments: Table) -> i64:
+def _priority(arguments: Table, queue: Queue) -> i64:
     field = arguments.get("x-priority")
     if field is None:
         return 0
-    if isinstance(field.value, bool) or not isinstance(field.value, int):
-        raise PreconditionFailed("Invalid arguments in declaration of consumer: x-priority must be an integer")
+    problem = integer_problem(field)
+    if problem:
+        what = resource("queue", queue.name, queue.vhost)
+        raise PreconditionFailed(f"invalid arg 'x-priority' for {what}: {problem}")
     return integer(field)
+
+
+def _check_arguments(queue: Queue, arguments: Table) -> None:
+    for key in _OF_STREAMS:
+        if key in arguments:
+            what = resource("queue", queue.name, queue.vhost)
+            raise PreconditionFailed(f"invalid arg '{key}' for {what} of queue type rabbit_{queue.type}_queue")
 
 
 def _check_exclusive(queue: Queue, wants_exclusive: bool) -> None:
@@ -97,6 +113,11 @@ def get(channel: Channel, method: BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
+    if queue.type == QUORUM and queue.single_active:
+        raise ResourceLocked(
+            f"cannot obtain access to locked {resource('queue', name, queue.vhost)}. "
+            "basic.get operations are not supported by quorum queues with single active consumer"
+        )
     entry = queue.get()
     if entry is None:
         channel.connection.send(replies.get_empty(channel.number))
@@ -112,7 +133,10 @@ def get(channel: Channel, method: BasicGet) -> None:
         tag = channel.unacked.add(entry)
         queue.hold(entry)
     origin = message.origin
+    content = channel.framed(message)
+    if entry.is_counted():
+        content = entry.counted_content(channel.number, channel.connection.frame_max)
     channel.connection.send(
         replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length)
-        + channel.framed(message)
+        + content
     )

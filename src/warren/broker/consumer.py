@@ -66,7 +66,9 @@ class Consumer:
             self._head = _DELIVER_HEAD.pack(1, channel.number, arguments, 60, 60) + self._tag_bytes
             self._head_for = size
         content = message.content
-        if len(content) > connection.frame_max and needs_reframing(content, connection.frame_max):
+        if entry.is_counted():
+            content = entry.counted_content(channel.number, connection.frame_max)
+        elif len(content) > connection.frame_max and needs_reframing(content, connection.frame_max):
             content = reframe(content, channel.number, connection.frame_max)
         elif message.channel != channel.number:
             content = rechannel(content, channel.number)
@@ -136,8 +138,10 @@ class Consumers:
     def remove(self, consumer: Consumer) -> bool:
         for group in self.groups:
             if consumer in group.members:
-                group.members.remove(consumer)
-                group.turn = 0
+                place: i64 = group.members.index(consumer)
+                del group.members[place]
+                if place < group.turn:
+                    group.turn -= 1
                 self.count -= 1
                 if not group.members:
                     self.groups.remove(group)

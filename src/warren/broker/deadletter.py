@@ -69,6 +69,7 @@ class DeadLetters:
                 continue
             if letter.reason != REASON_REJECTED and headers is not None and _is_cycle(destination.name, headers):
                 continue
+            exchange.published_out += 1
             self.node.monitor.publish(destination, delivery)
 
     def _buried(self, letter: DeadLetter, exchange: str) -> Message:
@@ -100,6 +101,7 @@ def record_death(
 ) -> None:
     """Newest death first; one entry per (queue, reason), whose count grows."""
     deaths = _deaths(headers)
+    is_first = "x-death" not in headers
     again: Table | None = None
     for death in deaths:
         if _text(death, "queue") == queue and _text(death, "reason") == reason:
@@ -113,7 +115,7 @@ def record_death(
     else:
         deaths.insert(0, _death(queue, reason, origin, properties, now_seconds))
     headers["x-death"] = Field("A", [Field("F", death) for death in deaths])
-    if "x-first-death-queue" not in headers:
+    if is_first:
         _summarise(headers, "x-first-death", queue, reason, origin.exchange)
     _summarise(headers, "x-last-death", queue, reason, origin.exchange)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from warren.amqp import replies
 from warren.amqp.fields import Field
 from warren.amqp.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind
-from warren.broker.arguments import compare_argument, compare_flag, resource
+from warren.broker.arguments import compare_argument, compare_flag, resource, wrong_type
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.types import check_type
 from warren.errors import AccessRefused, PreconditionFailed
@@ -58,9 +58,7 @@ def _declare(channel: Channel, method: ExchangeDeclare, name: str) -> None:
 
 def _check_alternate(channel: Channel, name: str, alternate: Field) -> None:
     if alternate.tag != "S" or not isinstance(alternate.value, str):
-        raise PreconditionFailed(
-            f"invalid arg 'alternate-exchange' for {resource('exchange', name, channel.vhost.name)}"
-        )
+        raise wrong_type("alternate-exchange", alternate, resource("exchange", name, channel.vhost.name))
     channel.check("exchange", name, "read")
     channel.check("exchange", alternate.value, "write")
 

@@ -18,7 +18,7 @@ from warren.broker.arguments import (
 from warren.broker.declare_exchange import check_binding, strip_line_ends
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
-from warren.errors import AccessRefused, PreconditionFailed
+from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -42,7 +42,6 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
 
 
 def _passive(channel: Channel, name: str) -> Queue:
-    name = channel.queue_name(name)
     channel.connection.node.access.check_any(channel.user, channel.vhost.name, "queue", name)
     return channel.vhost.queue(name, channel.connection)
 
@@ -55,12 +54,13 @@ def _active(channel: Channel, method: QueueDeclare, name: str) -> Queue:
     # An exclusive queue dies with its connection, so it cannot be durable whatever was asked for.
     durable = method.durable and not method.exclusive
     channel.check("queue", name, "configure")
+    if name.startswith("amq.") and not server_named:
+        # Even one that exists under a name of our own making: RabbitMQ lets it be declared only passively.
+        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     existing = vhost.queues.get(name)
     if existing is not None:
         _check_equivalence(channel, existing, method, durable)
         return existing
-    if name.startswith("amq.") and not server_named:
-        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     arguments = vhost.with_default_type(method.arguments, durable, method.exclusive, method.auto_delete)
     type_ = queue_type(arguments)
     check_queue_arguments(arguments, type_, name, vhost.name)
@@ -114,7 +114,8 @@ def unbind(channel: Channel, method: QueueUnbind) -> None:
     queue, key = _names(channel, method.queue, method.routing_key)
     exchange = strip_line_ends(method.exchange)
     check_binding(channel, exchange, "queue", queue, key)
-    _check_lock(channel, queue)
+    if channel.vhost.has_binding(exchange, "queue", queue, key, method.arguments):
+        _check_lock(channel, queue)
     channel.vhost.remove_binding(exchange, "queue", queue, key, method.arguments)
     channel.connection.send(replies.queue_unbind_ok(channel.number))
 
@@ -148,6 +149,11 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     if queue is not None:
         channel.vhost.check_access(queue, channel.connection)
         what = resource("queue", name, channel.vhost.name)
+        if queue.type == QUORUM and (method.if_unused or method.if_empty):
+            flag = "if-unused" if method.if_unused else "if-empty"
+            raise NotImplementedByBroker(
+                f"cannot delete {what}. queue.delete operations with {flag} flag set are not supported by quorum queues"
+            )
         if method.if_empty and queue.backing.length > 0:
             raise PreconditionFailed(f"{what} not empty")
         if method.if_unused and queue.consumers.count > 0:

@@ -64,8 +64,7 @@ class ExpiryTimer(Timer):
         self.queue = queue
 
     def fire(self, now: i64) -> None:
-        drop_expired(self.queue)
-        arm_expiry(self.queue)
+        self.queue.node.monitor.expire(self.queue)
 
 
 class IdleTimer(Timer):

@@ -19,6 +19,7 @@ from warren.amqp.methods import (
 )
 from warren.broker.access import is_loopback
 from warren.errors import (
+    NO_METHOD,
     AmqpError,
     ChannelError,
     CommandInvalid,
@@ -59,7 +60,6 @@ class Handshake:
         self.connection = connection
         self.greeted = False
         self.state = _STARTING
-        self._updating_secret = False
 
     def greet(self, header: bytes) -> None:
         """The first eight bytes. Whoever speaks something else is told what we speak."""
@@ -96,15 +96,13 @@ class Handshake:
         if isinstance(method, ConnectionClose) and self.state == _OPEN:
             self.connection.closed_by_client()
         elif isinstance(method, ConnectionUpdateSecret) and self.state == _OPEN:
-            self._update_secret(method)
+            self._update_secret()
         elif isinstance(method, ConnectionStartOk) and self.state == _STARTING:
             self._start_ok(method)
         elif isinstance(method, ConnectionTuneOk) and self.state == _TUNING:
             self._tune_ok(method)
         elif isinstance(method, ConnectionOpen) and self.state == _OPENING:
             self._open(method)
-        elif isinstance(method, ConnectionClose):
-            self.connection.closed_by_client()
         else:
             raise ChannelError(f"unexpected method in connection state {self.state}")
 
@@ -114,7 +112,7 @@ class Handshake:
             return True
         if isinstance(error, LoginRefused):
             return self.connection.can("authentication_failure_close")
-        return isinstance(error, NotAllowed) or (isinstance(error, CommandInvalid) and self.state == _STARTING)
+        return isinstance(error, NotAllowed) or self.state == _OPENING
 
     # -- login -----------------------------------------------------------------------------------------------------
 
@@ -155,10 +153,7 @@ class Handshake:
         connection = self.connection
         connection.awaiting_password = False
         try:
-            if self._updating_secret:
-                self._secret_updated(is_right)
-            else:
-                self._log_in(connection.user, is_right)
+            self._log_in(connection.user, is_right)
         except HardError as error:
             connection.fail(error)
             return
@@ -182,7 +177,8 @@ class Handshake:
         connection.node.counters.logins_refused += 1
         raise LoginRefused(
             f"Login was refused using authentication mechanism {connection.mechanism}. "
-            "For details see the broker logfile."
+            "For details see the broker logfile.",
+            NO_METHOD,
         )
 
     # -- tuning and opening ----------------------------------------------------------------------------------------
@@ -216,16 +212,12 @@ class Handshake:
 
     # -- a new secret ----------------------------------------------------------------------------------------------
 
-    def _update_secret(self, method: ConnectionUpdateSecret) -> None:
-        self._updating_secret = True
-        self._verify(self.connection.user, method.new_secret.decode("utf-8", "replace"))
-
-    def _secret_updated(self, is_right: bool) -> None:
-        self._updating_secret = False
+    def _update_secret(self) -> None:
+        """For tokens that expire. Users of our own have passwords, whose new value changes nothing, as in RabbitMQ;
+        but what the user may no longer do is asked again."""
         connection = self.connection
         vhost = connection.vhost
-        allowed = vhost is not None and connection.node.access.may_access_vhost(connection.user, vhost.name)
-        if not is_right or not allowed:
+        if vhost is None or not connection.node.access.may_access_vhost(connection.user, vhost.name):
             raise NotAllowed("New secret was refused by one of the backends")
         for channel in connection.channels.values():
             channel.cancel_unreadable()

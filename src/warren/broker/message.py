@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp.frames import properties_span
-from warren.amqp.properties import Properties, decode_properties
+from warren.amqp.fields import Field, Table
+from warren.amqp.frames import body_of, content_frames, properties_span
+from warren.amqp.properties import Properties, decode_properties, encode_properties
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -83,3 +84,22 @@ class Entry:
         self.address: i64 = 0
         # Who holds it unacked; None while it waits, and after basic.get.
         self.consumer: Consumer | None = None
+        # Its queue failed while a client held it, and began anew without it.
+        self.lost = False
+
+    def is_gone(self) -> bool:
+        """Whatever its holder says about it, nobody is left to hear it."""
+        return self.lost or self.queue.deleted
+
+    def is_counted(self) -> bool:
+        """Whether whoever gets it now is told how often it came back."""
+        return self.returns > 0 and self.queue.type == "quorum"
+
+    def counted_content(self, channel: i64, frame_max: i64) -> bytes:
+        """The content with x-delivery-count, framed for one channel."""
+        content = self.message.content
+        properties = self.message.properties()
+        headers: Table = {} if properties.headers is None else properties.headers
+        headers["x-delivery-count"] = Field("l", self.returns)
+        properties.headers = headers
+        return content_frames(channel, encode_properties(properties), body_of(content), frame_max)

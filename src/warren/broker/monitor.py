@@ -1,7 +1,7 @@
 """Queue monitoring: a queue that fails takes down neither its publishers' channels nor the broker.
 
-Whatever a queue raises while it takes a message in is a fault of that queue alone: it is logged once, its publishers
-get nacks, its consumers a basic.cancel, and it starts anew from what its store still has.
+Whatever a queue raises while it takes in, hands out or lets expire is a fault of that queue alone: it is logged once,
+its publishers get nacks, its consumers a basic.cancel, and it starts anew from what its store still has.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Final
 
+from warren.broker.expiry import arm_expiry, drop_expired
 from warren.broker.message import Delivery
 from warren.broker.queue import Queue
 
@@ -30,12 +31,27 @@ class Monitor:
             self.failed(queue)
             return False
 
+    def drain(self, queue: Queue) -> None:
+        try:
+            queue.drain()
+        except Exception:
+            self.failed(queue)
+
+    def expire(self, queue: Queue) -> None:
+        try:
+            drop_expired(queue)
+            arm_expiry(queue)
+        except Exception:
+            self.failed(queue)
+
     def failed(self, queue: Queue) -> None:
         self.failures += 1
         self.node.host.log(_ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
         for connection in list(self.node.connections.values()):
             for channel in list(connection.channels.values()):
                 channel.queue_failed(queue)
-        for consumer in queue.consumers.all():
-            consumer.channel.cancel_by_broker(consumer)
+        consumers = queue.consumers.all()
         queue.restart()
+        # Only now: in a queue that has none left, nobody is promoted and nothing handed out.
+        for consumer in consumers:
+            consumer.channel.cancel_by_broker(consumer)

@@ -27,12 +27,13 @@ from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.vhost import VHost
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
-from warren.errors import NotAllowed
+from warren.errors import NO_METHOD, NotAllowed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
 
 _PUBLISH: Final = "basic.publish"
+_ACK: Final = "basic.ack"
 
 
 class Awaiting:
@@ -68,7 +69,9 @@ class Node:
         self.monitor = Monitor(self)
         self.dead_letters = DeadLetters(self)
         self.interceptors: dict[str, Interceptor] = {}
+        # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
+        self.intercepts_ack = False
         self.exchange_decorators: list[ExchangeDecorator] = []
         self.queue_decorators: list[QueueDecorator] = []
         self.vhosts: dict[str, VHost] = {}
@@ -98,7 +101,8 @@ class Node:
         """Time passes. Due timers fire."""
         if now_ms > self.now:
             self.now = now_ms
-        self.timers.fire_due(self.now)
+        if self.timers.fire_due(self.now):
+            self.host.wake()
 
     def next_deadline(self) -> int:
         return self.timers.next_deadline()
@@ -130,7 +134,7 @@ class Node:
             draining, self._draining = self._draining, {}
             for queue in draining:
                 if not queue.deleted:
-                    queue.drain()
+                    self.monitor.drain(queue)
             if self.dead_letters.waiting:
                 self.dead_letters.run()
         if self.answering:
@@ -224,7 +228,8 @@ class Node:
         if count >= limit:
             raise NotAllowed(
                 f"number of channels opened for user '{connection.user}' "
-                f"has reached the maximum allowed user limit of {limit}"
+                f"has reached the maximum allowed user limit of {limit}",
+                NO_METHOD,
             )
 
     def _user_limit(self, user: str, name: str) -> int:
@@ -326,6 +331,7 @@ class Node:
                 raise ValueError(f"two interceptors want {name}: {self.interceptors[name]!r} and {interceptor!r}")
             self.interceptors[name] = interceptor
         self.intercepts_publish = _PUBLISH in self.interceptors
+        self.intercepts_ack = _ACK in self.interceptors
 
     def wall_seconds(self) -> int:
         return self.now // 1000

@@ -34,7 +34,7 @@ from warren.broker.pattern_syntax import (
 PATTERN_BYTES_MAX: Final = 1024
 _STEPS_MAX: Final = 2000
 # Lookarounds multiply the work; past this, nothing matches (RabbitMQ gives up in the same way).
-_WORK_MAX: Final = 500_000
+_WORK_MAX: Final = 1_000_000
 _NEWLINE: Final = 10
 
 # Instructions: take a byte of a set; go on at both; go on; hold an anchor; hold a look; done.

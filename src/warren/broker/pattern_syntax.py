@@ -351,6 +351,7 @@ class Syntax:
             return
         self._at += 1
         if self._class_set() is not None:
+            self._at -= 1
             raise self._error("invalid range in character class")
         high = self._class_byte()
         if high < low:

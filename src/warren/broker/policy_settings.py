@@ -84,19 +84,22 @@ OPERATOR_KEYS: Final = frozenset(
 _MIRRORING: Final = ["ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure"]
 _OF_STREAMS: Final = ["max-age", "stream-max-segment-size-bytes", "initial-cluster-size"]
 _OF_QUORUM: Final = ["delivery-limit", "dead-letter-strategy", "max-in-memory-length", "max-in-memory-bytes"]
+_OF_ALL_BUT_STREAMS: Final = [
+    "expires",
+    "message-ttl",
+    "max-length",
+    "overflow",
+    "dead-letter-exchange",
+    "dead-letter-routing-key",
+    "target-group-size",
+]
 _OF_CLASSIC: Final = ["queue-mode", "queue-master-locator"]
 
 # A policy that holds one of these passes over queues of that type as a whole.
 UNSUPPORTED: Final[dict[str, frozenset[str]]] = {
     "classic": frozenset(_OF_STREAMS + _OF_QUORUM + ["target-group-size"]),
     "quorum": frozenset(_OF_STREAMS + _OF_CLASSIC + _MIRRORING),
-    "stream": frozenset(
-        ["expires", "message-ttl", "dead-letter-exchange", "dead-letter-routing-key", "max-length", "overflow"]
-        + ["target-group-size"]
-        + _OF_QUORUM
-        + _OF_CLASSIC
-        + _MIRRORING
-    ),
+    "stream": frozenset(_OF_ALL_BUT_STREAMS + _OF_QUORUM + _OF_CLASSIC + _MIRRORING),
 }
 
 

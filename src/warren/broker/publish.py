@@ -24,7 +24,7 @@ from warren.broker import checks
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
 from warren.broker.message import Delivery, Message, Origin
 from warren.broker.queue import Queue
-from warren.broker.reply_to import REPLY_QUEUE, deliver_reply, is_reply_address, name_reply_address
+from warren.broker.reply_to import REPLY_QUEUE, deliver_reply, name_reply_address
 from warren.broker.route import is_cacheable, route
 from warren.errors import NotImplementedByBroker
 
@@ -78,6 +78,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     if queues is None or message.origin is not target.origin:
         queues = _route(channel, target, message, peek)
     target.exchange.published_in += 1
+    target.exchange.published_out += len(queues)
     channel.counters.published += 1
     delivery = Delivery(message, channel, target.mandatory, seqno)
     if channel.transaction is not None:
@@ -192,8 +193,8 @@ def deliver_to_queues(channel: Channel, delivery: Delivery, queues: list[Queue])
 def _unrouted(channel: Channel, delivery: Delivery) -> None:
     message = delivery.message
     node = channel.connection.node
-    if message.origin.exchange == "" and is_reply_address(message.origin.keys[0]):
-        deliver_reply(node, message)
+    if message.origin.exchange == "" and deliver_reply(node, message):
+        node.counters.routed += 1
     elif delivery.mandatory:
         node.counters.returned += 1
         send_return(channel, message)

@@ -138,7 +138,6 @@ class Queue(Destination):
         if options.has_length_limit:
             drop_excess(self)
         if entry.expires_at != NEVER:
-            self.has_expiring = True
             arm_expiry(self)
         return True
 
@@ -148,6 +147,8 @@ class Queue(Destination):
         ttl = self.options.ttl
         if ttl == NEVER and message.ttl == NEVER:
             return Entry(message, self, sequence, NEVER)
+        # Also when a consumer takes it at once: it may come back.
+        self.has_expiring = True
         return Entry(message, self, sequence, expiry_of(self.node.now, ttl, message.ttl))
 
     def _deliver_straight(self, consumer: Consumer, message: Message) -> None:
@@ -291,7 +292,7 @@ class Queue(Destination):
             return
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
-        if self.single_active and consumer.active:
+        if self.single_active and consumer.active and not self.deleted:
             self._promote()
         self.last_used = self.node.now
         self.arm_idle()
@@ -316,7 +317,11 @@ class Queue(Destination):
         self.policy = policy
         self.operator_policy = operator_policy
         self.effective_policy = definition
+        expires = self.options.expires
         self.options = QueueOptions(self.arguments, definition, self.type)
+        if self.options.expires != expires:
+            # A queue that was idle before there was a rule has all of its time from now on.
+            self.last_used = self.node.now
         if self.options.has_length_limit:
             drop_excess(self)
         self.arm_idle()
@@ -335,6 +340,7 @@ class Queue(Destination):
         self.unacked = 0
         self.unacked_bytes = 0
         self.backing = self._open_backing()
+        self.has_expiring = self.backing.length > 0
 
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""

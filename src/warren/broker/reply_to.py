@@ -52,13 +52,14 @@ def name_reply_address(channel: Channel, message: Message) -> None:
     )
 
 
-def deliver_reply(node: Node, message: Message) -> None:
-    """To the requester if it is still there. Nothing is kept for one who left."""
+def deliver_reply(node: Node, message: Message) -> bool:
+    """To the requester if it is still there; False when there is none. Nothing is kept for one who left."""
     channel = node.reply_channels.get(message.origin.keys[0])
     if channel is None or channel.reply_consumer is None:
-        return
+        return False
     consumer = channel.reply_consumer
     consumer.send(Entry(message, consumer.queue, 0, NEVER), channel.unacked.skip())
+    return True
 
 
 def check_reply_address(node: Node, address: str, vhost: str) -> None:

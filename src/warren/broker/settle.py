@@ -22,14 +22,15 @@ def ack_one(channel: Channel, tag: i64) -> None:
     """The hot case: one tag, no transaction."""
     entry = channel.unacked.take(tag)
     if entry is None:
-        raise PreconditionFailed(f"unknown delivery tag {tag}")
+        raise _unknown(tag)
     channel.counters.acked += 1
     queue = entry.queue
-    if queue.deleted:
-        return
-    queue.ack(entry)
-    if queue.backing.length > 0:
-        channel.connection.drain_soon(queue)
+    if not entry.is_gone():
+        queue.ack(entry)
+        if queue.backing.length > 0:
+            channel.connection.drain_soon(queue)
+    if channel.prefetch != 0:
+        channel.drain_soon()
 
 
 def settle(channel: Channel, tag: i64, multiple: bool, outcome: int) -> None:
@@ -51,6 +52,8 @@ def settle(channel: Channel, tag: i64, multiple: bool, outcome: int) -> None:
     if outcome == ACK:
         channel.counters.acked += len(entries)
     settle_entries(channel, entries, outcome)
+    if channel.prefetch != 0:
+        channel.drain_soon()
 
 
 def _tags(channel: Channel, tag: i64, multiple: bool) -> list[int]:
@@ -58,14 +61,24 @@ def _tags(channel: Channel, tag: i64, multiple: bool) -> list[int]:
     unacked = channel.unacked
     if not multiple:
         if not unacked.has(tag):
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
+            raise _unknown(tag)
         return [tag]
     if tag == 0:
         return unacked.tags()
-    found = [one for one in unacked.tags() if one <= tag]
-    if tag >= unacked.next or not found:
-        raise PreconditionFailed(f"unknown delivery tag {tag}")
-    return found
+    # As RabbitMQ does: the very tag must be outstanding, not only some below it.
+    if not unacked.has(tag):
+        raise _unknown(tag)
+    return unacked.tags_up_to(tag)
+
+
+def signed(tag: int) -> i64:
+    """Tags are unsigned on the wire. Those beyond the range of i64 become negative, which no delivery's tag is."""
+    return tag if tag < 1 << 63 else tag - (1 << 64)
+
+
+def _unknown(tag: i64) -> PreconditionFailed:
+    shown = int(tag)
+    return PreconditionFailed(f"unknown delivery tag {shown if shown >= 0 else shown + (1 << 64)}")
 
 
 def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None:
@@ -79,9 +92,9 @@ def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None
 
 
 def apply(entry: Entry, outcome: int) -> None:
-    queue = entry.queue
-    if queue.deleted:
+    if entry.is_gone():
         return
+    queue = entry.queue
     if outcome == ACK:
         queue.ack(entry)
     elif outcome == REJECT:
@@ -96,7 +109,7 @@ def requeue(entries: list[Entry]) -> None:
     """Back to their queues, each queue's together so that none is handed out before all are back."""
     by_queue: dict[Queue, list[Entry]] = {}
     for entry in entries:
-        if not entry.queue.deleted:
+        if not entry.is_gone():
             by_queue.setdefault(entry.queue, []).append(entry)
     for queue, own in by_queue.items():
         queue.requeue(own)

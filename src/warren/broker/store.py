@@ -11,7 +11,7 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.message import Entry, Message
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from warren.broker.queue import Queue
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Backing:
     """The ready messages of one queue, in order of their sequence."""
 
@@ -97,6 +98,7 @@ def _by_sequence(entry: Entry) -> int:
     return entry.sequence
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Store:
     def __init__(self) -> None:
         self.position: i64 = 0

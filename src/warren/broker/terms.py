@@ -32,6 +32,18 @@ def erlang_binary(text: str) -> str:
     return f'<<"{quoted}">>' if text.isascii() else f'<<"{quoted}"/utf8>>'
 
 
+def erlang_octets(data: bytes) -> str:
+    """Octets: as text when all of them are printable."""
+    if data and all(32 <= octet < 127 or octet in b"\n\r\t" for octet in data):
+        return erlang_binary(data.decode())
+    return "<<" + ",".join([str(octet) for octet in data]) + ">>"
+
+
+def erlang_string(text: str) -> str:
+    """A string: \"text\" with control characters escaped."""
+    return erlang_binary(text)[2:-2] if text and text.isascii() else f'"{text}"'
+
+
 def erlang_value(field: Field) -> str:
     """A field's value; of a table only the names, since reply texts are short."""
     value = field.value

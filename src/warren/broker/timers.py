@@ -45,10 +45,14 @@ class Timers:
             heappop(heap)
         return UNSET
 
-    def fire_due(self, now: i64) -> None:
+    def fire_due(self, now: i64) -> bool:
+        """True when anything fired."""
         due = self.next_deadline()
+        fired = False
         while due != UNSET and due <= now:
             timer = heappop(self._heap)[2]
             timer.due = UNSET
+            fired = True
             timer.fire(now)
             due = self.next_deadline()
+        return fired

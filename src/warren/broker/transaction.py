@@ -22,7 +22,7 @@ class Transaction:
         self._publishes: list[tuple[Delivery, list[Queue]]] = []
         self._settlements: list[tuple[int, Entry, int]] = []
         # While a commit waits for the disk, the sequence numbers that it waits for.
-        self.pending: dict[int, bool] = {}
+        self.pending: dict[int, list[Queue]] = {}
         self.committing = False
         self._refused = False
         self._seqno: i64 = 0
@@ -36,18 +36,30 @@ class Transaction:
 
     def settle(self, tag: i64, entry: Entry, outcome: int) -> None:
         self._settlements.append((tag, entry, outcome))
+        # Its place in the channel's prefetch is free at the commit, not before.
+        if entry.consumer is not None:
+            self.channel.unacked.consumed += 1
+
+    def _take_settlements(self) -> list[tuple[int, Entry, int]]:
+        settlements, self._settlements = self._settlements, []
+        for _, entry, _ in settlements:
+            if entry.consumer is not None:
+                self.channel.unacked.consumed -= 1
+        return settlements
 
     def commit(self) -> None:
         """Deliver, settle, and answer once every message is where a confirm would say it is."""
         channel = self.channel
-        publishes, settlements = self._publishes, self._settlements
-        self._publishes, self._settlements = [], []
+        publishes, self._publishes = self._publishes, []
+        settlements = self._take_settlements()
         self._refused = False
         self.committing = True
         for delivery, queues in publishes:
             publish.deliver_to_queues(channel, delivery, queues)
         for _, entry, outcome in settlements:
             settle.apply(entry, outcome)
+        if settlements and channel.prefetch != 0:
+            channel.drain_soon()
         channel.connection.node.dead_letters.run()
         store = channel.connection.node.store
         if settlements and store.position > store.synced:
@@ -60,6 +72,14 @@ class Transaction:
     def refused(self, seqno: i64) -> None:
         self.pending.pop(seqno, None)
         self._refused = True
+
+    def queue_failed(self, queue: Queue) -> None:
+        for queues in self.pending.values():
+            if queue in queues:
+                self._refused = True
+        for _, entry, _ in self._settlements:
+            if entry.queue is queue:
+                entry.lost = True
 
     def sync_reached(self, seqno: i64) -> None:
         self.pending.pop(seqno, None)
@@ -75,8 +95,7 @@ class Transaction:
 
     def rollback(self) -> None:
         self._publishes = []
-        settlements, self._settlements = self._settlements, []
-        for tag, entry, _ in settlements:
+        for tag, entry, _ in self._take_settlements():
             self.channel.unacked.put_back(tag, entry)
         self.channel.connection.send(replies.tx_rollback_ok(self.channel.number))
 

@@ -89,13 +89,20 @@ class Unacked:
 
     def tags(self) -> list[int]:
         """Outstanding tags, oldest first."""
+        return self.tags_up_to(self.next - 1)
+
+    def tags_up_to(self, last: i64) -> list[int]:
         found: list[int] = []
         tag = self.low
-        while tag < self.next:
+        while tag <= last and tag < self.next:
             if self._ring[tag & self._mask] is not None:
                 found.append(tag)
             tag += 1
         return found
+
+    def entries(self) -> list[Entry]:
+        """All that is outstanding, oldest first."""
+        return [entry for entry in [self._ring[tag & self._mask] for tag in self.tags()] if entry is not None]
 
     def has(self, tag: i64) -> bool:
         return self.low <= tag < self.next and self._ring[tag & self._mask] is not None

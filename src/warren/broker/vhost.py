@@ -228,6 +228,15 @@ class VHost:
         self._delete_if_unused(exchange)
         return True
 
+    def has_binding(
+        self, source: str, destination_type: str, destination: str, routing_key: str, arguments: Table
+    ) -> bool:
+        exchange = self.exchanges.get(source)
+        target = self._find(destination_type, destination)
+        if exchange is None or target is None:
+            return False
+        return Binding(source, target, routing_key, arguments).identity in exchange.bindings
+
     def bindings_to(self, destination: Destination) -> list[Binding]:
         return list(self._incoming.get(destination, []))
 

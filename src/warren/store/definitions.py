@@ -25,10 +25,13 @@ class DefinitionsStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._is_pending = False
+        # What changed since the last commit; None for what is gone.
+        self._pending: dict[tuple[str, tuple[str, ...]], dict[str, object] | None] = {}
         try:
+            # It holds password hashes; SQLite's other files take after this one.
+            path.touch(mode=0o600)
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise WarrenError(f"cannot open {path}: {error}") from error
         try:
             self._open()
@@ -84,31 +87,32 @@ class DefinitionsStore:
             raise WarrenError(f"{self.path} is damaged: {error}") from error
 
     def put(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None:
-        self._write(
-            "INSERT INTO definitions VALUES (?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value",
-            (kind, json.dumps(key), json.dumps(value)),
-        )
+        self._pending[(kind, key)] = value
 
     def delete(self, kind: str, key: tuple[str, ...]) -> None:
-        self._write("DELETE FROM definitions WHERE kind = ? AND key = ?", (kind, json.dumps(key)))
-
-    def _write(self, statement: str, values: tuple[str, ...]) -> None:
-        try:
-            if not self._is_pending:
-                self._database.execute("BEGIN")
-                self._is_pending = True
-            self._database.execute(statement, values)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        self._pending[(kind, key)] = None
 
     def commit(self) -> None:
-        if not self._is_pending:
+        """All or nothing. Only here can the disk fail, so the caller has one place to look."""
+        if not self._pending:
             return
+        gone: list[tuple[str, str]] = []
+        kept: list[tuple[str, str, str]] = []
+        for (kind, key), value in self._pending.items():
+            if value is None:
+                gone.append((kind, json.dumps(key)))
+            else:
+                kept.append((kind, json.dumps(key), json.dumps(value)))
         try:
+            self._database.execute("BEGIN")
+            self._database.executemany("DELETE FROM definitions WHERE kind = ? AND key = ?", gone)
+            self._database.executemany("REPLACE INTO definitions VALUES (?, ?, ?)", kept)
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._failed(error) from error
-        self._is_pending = False
+            # An OSError, as the message store raises: what could not be made durable must not be promised, and the
+            # server stops.
+            raise OSError(f"cannot write {self.path}: {error}") from error
+        self._pending.clear()
 
     def close(self) -> None:
         """What is pending is committed. May be repeated."""
@@ -116,12 +120,7 @@ class DefinitionsStore:
             self.commit()
         finally:
             self._database.close()
-            self._is_pending = False
-
-    def _failed(self, error: sqlite3.Error) -> OSError:
-        # An OSError, as the message store raises: what could not be made durable must not be promised, and the
-        # server stops.
-        return OSError(f"cannot write {self.path}: {error}")
+            self._pending.clear()
 
     def _explained(self, error: sqlite3.Error) -> WarrenError:
         # The low byte is the kind of error, the rest its shade.

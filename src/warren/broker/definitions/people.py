@@ -9,8 +9,8 @@ from warren.broker.access import TAGS_MAX, USER_LIMITS, User
 from warren.broker.definitions.document import Item
 from warren.broker.definitions.section import Names, Section
 from warren.broker.pattern import Pattern
+from warren.broker.pattern_syntax import PatternError
 from warren.broker.policies import ValidationFailed
-from warren.errors import WarrenError
 
 if TYPE_CHECKING:
     from warren.broker.node import Node
@@ -135,7 +135,7 @@ class TopicPermissions(Section):
 def _check_pattern(item: Item, key: str) -> None:
     try:
         Pattern(item.text(key))
-    except WarrenError as error:
+    except PatternError as error:
         raise item.error(key, str(error)) from None
 
 

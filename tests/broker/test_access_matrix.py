@@ -1,0 +1,201 @@
+"""Every method that touches a resource, and exactly the rights it needs: with them it works, without any it does not.
+
+One table, so that a method which forgets a check shows up here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.broker.still_world import Client, new_node
+from warren.amqp.constants import CHANNEL_CLOSE
+from warren.amqp.fields import Table, table_of
+from warren.amqp.frames import content_frames
+from warren.amqp.methods import (
+    BasicConsume,
+    BasicGet,
+    BasicPublish,
+    ExchangeBind,
+    ExchangeDeclare,
+    ExchangeDelete,
+    ExchangeUnbind,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueueDelete,
+    QueuePurge,
+    QueueUnbind,
+)
+from warren.amqp.properties import Properties, encode_properties
+from warren.broker import administer
+from warren.broker.access import User
+from warren.broker.node import Node
+
+Right = tuple[str, str, str]
+
+CONFIGURE_Q: Right = ("configure", "queue", "q")
+READ_Q: Right = ("read", "queue", "q")
+WRITE_Q: Right = ("write", "queue", "q")
+CONFIGURE_E: Right = ("configure", "exchange", "e")
+READ_E: Right = ("read", "exchange", "e")
+WRITE_E: Right = ("write", "exchange", "e")
+WRITE_OTHER: Right = ("write", "exchange", "other")
+WRITE_DEFAULT: Right = ("write", "exchange", "amq.default")
+
+
+@dataclass
+class Case:
+    """In the order in which they are asked for; `needs` the lot, or any one of them."""
+
+    name: str
+    method: Method
+    needs: list[Right]
+    any_will_do: bool = False
+    existing: list[str] = field(default_factory=lambda: ["q", "e", "other"])
+
+
+def dead_letters() -> Table:
+    return table_of({"x-dead-letter-exchange": "other"})
+
+
+def alternate() -> Table:
+    return table_of({"alternate-exchange": "other"})
+
+
+CASES = [
+    Case("queue.declare, new", QueueDeclare(queue="q"), [CONFIGURE_Q], existing=[]),
+    Case("queue.declare, there", QueueDeclare(queue="q", durable=True), [CONFIGURE_Q]),
+    Case("queue.declare, passive", QueueDeclare(queue="q", passive=True), [READ_Q, WRITE_Q, CONFIGURE_Q], True),
+    Case(
+        "queue.declare with dead letters",
+        QueueDeclare(queue="q", arguments=dead_letters()),
+        [CONFIGURE_Q, READ_Q, WRITE_OTHER],
+        existing=["other"],
+    ),
+    Case("queue.delete", QueueDelete(queue="q"), [CONFIGURE_Q]),
+    Case("queue.purge", QueuePurge(queue="q"), [READ_Q]),
+    Case("queue.bind", QueueBind(queue="q", exchange="e", routing_key="k"), [WRITE_Q, READ_E]),
+    Case("queue.unbind", QueueUnbind(queue="q", exchange="e", routing_key="k"), [WRITE_Q, READ_E]),
+    Case("exchange.declare, new", ExchangeDeclare(exchange="e", type="direct"), [CONFIGURE_E], existing=[]),
+    Case("exchange.declare, there", ExchangeDeclare(exchange="e", type="topic", durable=True), [CONFIGURE_E]),
+    Case(
+        "exchange.declare, passive", ExchangeDeclare(exchange="e", passive=True), [READ_E, WRITE_E, CONFIGURE_E], True
+    ),
+    Case(
+        "exchange.declare with alternate",
+        ExchangeDeclare(exchange="e", type="direct", arguments=alternate()),
+        [CONFIGURE_E, READ_E, WRITE_OTHER],
+        existing=["other"],
+    ),
+    Case("exchange.delete", ExchangeDelete(exchange="e"), [CONFIGURE_E]),
+    Case("exchange.bind", ExchangeBind(source="e", destination="other"), [WRITE_OTHER, READ_E]),
+    Case("exchange.unbind", ExchangeUnbind(source="e", destination="other"), [WRITE_OTHER, READ_E]),
+    Case("basic.consume", BasicConsume(queue="q"), [READ_Q]),
+    Case("basic.get", BasicGet(queue="q"), [READ_Q]),
+    Case("basic.publish", BasicPublish(exchange="e", routing_key="k"), [WRITE_E]),
+    Case("basic.publish to the default exchange", BasicPublish(exchange="", routing_key="q"), [WRITE_DEFAULT]),
+]
+IDS = [case.name for case in CASES]
+
+
+def prepared(case: Case, rights: list[Right]) -> Client:
+    node = new_node()
+    vhost = node.add_vhost("/")
+    for name in case.existing:
+        if name == "q":
+            vhost.add_queue("q", True, False, {})
+        else:
+            vhost.add_exchange(name, "topic", True, False, False, {})
+    administer.put_user(node, User("ann"))
+    patterns: dict[str, str] = {}
+    for action in ("configure", "write", "read"):
+        names = [name.replace(".", "\\.") for granted, _, name in rights if granted == action]
+        patterns[action] = f"^({'|'.join(names)})$" if names else ""
+    administer.set_permission(node, "ann", "/", patterns["configure"], patterns["write"], patterns["read"])
+    return Client(node, "ann")
+
+
+def refusal_of(client: Client, method: Method) -> str:
+    """The text of the channel.close that came; empty when none did."""
+    client.send(method)
+    if isinstance(method, BasicPublish):
+        client.connection.feed(content_frames(1, encode_properties(Properties()), b"body", 131072))
+    heard = client.heard()
+    at = heard.find(CHANNEL_CLOSE.to_bytes(4, "big"))
+    if at < 0:
+        return ""
+    assert int.from_bytes(heard[at + 4 : at + 6], "big") == 403
+    return heard[at + 7 : at + 7 + heard[at + 6]].decode()
+
+
+def text_of(right: Right) -> str:
+    action, kind, name = right
+    return f"ACCESS_REFUSED - {action} access to {kind} '{name}' in vhost '/' refused for user 'ann'"
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_with_exactly_these_rights_it_works(case: Case) -> None:
+    if not case.any_will_do:
+        assert refusal_of(prepared(case, case.needs), case.method) == ""
+        return
+    for right in case.needs:
+        assert refusal_of(prepared(case, [right]), case.method) == ""
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_without_any_one_of_them_it_is_refused_in_rabbitmqs_words(case: Case) -> None:
+    if case.any_will_do:
+        assert refusal_of(prepared(case, []), case.method) == text_of(case.needs[-1])
+        return
+    for missing in case.needs:
+        others = [right for right in case.needs if right != missing]
+        assert refusal_of(prepared(case, others), case.method) == text_of(missing)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_a_refused_method_changes_nothing(case: Case) -> None:
+    client = prepared(case, [])
+    vhost = client.node.vhosts["/"]
+    before = (sorted(vhost.queues), sorted(vhost.exchanges))
+    assert refusal_of(client, case.method) != ""
+    assert (sorted(vhost.queues), sorted(vhost.exchanges)) == before
+    assert all(not exchange.bindings for name, exchange in vhost.exchanges.items() if name)
+
+
+def with_topic_permission(node: Node) -> None:
+    administer.set_topic_permission(node, "ann", "/", "e", "^w\\.", "^r\\.")
+
+
+@pytest.mark.parametrize(
+    ("method", "needs", "action"),
+    [
+        (BasicPublish(exchange="e", routing_key="{}.1"), [WRITE_E], "write"),
+        (QueueBind(queue="q", exchange="e", routing_key="{}.1"), [WRITE_Q, READ_E], "read"),
+        (ExchangeBind(source="e", destination="other", routing_key="{}.1"), [WRITE_OTHER, READ_E], "read"),
+    ],
+    ids=["basic.publish", "queue.bind", "exchange.bind"],
+)
+def test_topic_exchanges_look_at_the_key_too(method: Method, needs: list[Right], action: str) -> None:
+    assert isinstance(method, BasicPublish | QueueBind | ExchangeBind)
+    template = method.routing_key
+    for letter, allowed in (("w", action == "write"), ("r", action == "read"), ("x", False)):
+        method.routing_key = template.format(letter)
+        client = prepared(Case("topic", method, needs), needs)
+        with_topic_permission(client.node)
+        refusal = (
+            f"ACCESS_REFUSED - {action} access to topic '{letter}.1' in exchange 'e' in vhost '/' "
+            "refused for user 'ann'"
+        )
+        assert refusal_of(client, method) == ("" if allowed else refusal)
+    method.routing_key = template
+
+
+def test_a_right_that_is_taken_away_is_gone_for_the_next_publish() -> None:
+    client = prepared(Case("publish", BasicPublish(), [WRITE_E]), [WRITE_E])
+    publish = BasicPublish(exchange="e", routing_key="k")
+    assert refusal_of(client, publish) == ""
+    assert refusal_of(client, publish) == ""
+    administer.set_permission(client.node, "ann", "/", "", "", "")
+    assert refusal_of(client, publish) == text_of(WRITE_E)

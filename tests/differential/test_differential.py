@@ -1,0 +1,85 @@
+"""Warren answers every session as RabbitMQ does, but for the reviewed differences."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.differential import archive, compare, sessions, wire
+from tests.differential.conftest import Recordings
+from tests.differential.differences import DIFFERENCES, RULES, Difference, Rule
+from tests.differential.recording import Recording
+from tests.differential.session import SESSIONS
+
+sessions.load()
+
+# The first test that runs waits for all sessions of both brokers.
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_warren_answers_as_rabbitmq(name: str, recordings: Recordings) -> None:
+    wanted = compare.expected(name, recordings.rabbitmq[name])
+    found = recordings.warren[name]
+    if found != wanted:
+        pytest.fail(f"- RabbitMQ, + Warren\n{compare.report(name, wanted, found)}", pytrace=False)
+
+
+def test_the_kept_recording_of_rabbitmq_is_current(recordings: Recordings) -> None:
+    if recordings.absence:
+        pytest.skip(recordings.absence)
+    kept = archive.load()
+    stale = [name for name, recording in recordings.rabbitmq.items() if recording != kept.get(name)]
+    if stale:
+        reports = [compare.report(name, kept.get(name, {}), recordings.rabbitmq[name]) for name in stale]
+        pytest.fail("\n".join(["- kept, + played", *reports]), pytrace=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "difference"),
+    [pytest.param(entry.session, entry, id=f"{entry.session}, {entry.stream}") for entry in DIFFERENCES],
+)
+def test_a_listed_difference_still_occurs(name: str, difference: Difference, recordings: Recordings) -> None:
+    rabbitmq = compare.by_rules(name, recordings.rabbitmq[name]).get(difference.stream, [])
+    warren = recordings.warren[name].get(difference.stream, [])
+    if rabbitmq == warren:
+        pytest.fail(f"both answer alike, the entry can go: {difference.reason}", pytrace=False)
+    for broker, lines, part in (("RabbitMQ", rabbitmq, difference.rabbitmq), ("Warren", warren, difference.warren)):
+        if compare.find(part, lines) is None:
+            answers = "\n    ".join(["listed:", *part, "answered:", *lines])
+            pytest.fail(f"{broker} does not answer as listed: {difference.reason}\n    {answers}", pytrace=False)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[f"{rule.reason}, {rule.sessions}" for rule in RULES])
+def test_a_listed_rule_still_occurs(rule: Rule, recordings: Recordings) -> None:
+    """Some line of RabbitMQ's falls under it, and none of them stands in Warren's answers as it is."""
+    changed = [
+        (name, line)
+        for name, recording in recordings.rabbitmq.items()
+        for line in _lines(recording)
+        if rule.applied_to(name, line) != line
+    ]
+    assert changed
+    assert [(name, line) for name, line in changed if line in _lines(recordings.warren.get(name, {}))] == []
+
+
+def test_the_kept_recording_has_every_session_and_no_other() -> None:
+    assert archive.load().keys() == SESSIONS.keys()
+
+
+def test_every_session_named_by_a_difference_exists() -> None:
+    assert {difference.session for difference in DIFFERENCES} <= SESSIONS.keys()
+
+
+def test_every_method_that_a_server_sends_is_received_somewhere() -> None:
+    received = {line.split(" ")[0] for recording in archive.load().values() for line in _lines(recording)}
+    replies = {reply for spec in wire.METHODS.values() for reply in spec.replies}
+    unasked = {
+        "connection.start", "connection.tune", "connection.close", "connection.blocked", "connection.unblocked",
+        "channel.close", "basic.cancel", "basic.deliver", "basic.return", "confirms:",
+    }  # fmt: skip
+    by_the_client = {"connection.start-ok", "connection.tune-ok", "connection.secure-ok"}
+    assert (replies | unasked) - by_the_client - received == set()
+
+
+def _lines(recording: Recording) -> list[str]:
+    return [line for lines in recording.values() for line in lines]
