@@ -32,11 +32,22 @@ def test_a_publish_in_pieces_blocks_too(world: World) -> None:
     channel.declare("q")
     world.node.set_alarm("disk", True)
     data = publish_frames(1, "pieces", "q")
-    channel.client.feed(data[:-3])
+    for byte in data:
+        channel.client.feed(bytes([byte]))
     assert channel.client.expect(methods.ConnectionBlocked).reason == "low on disk"
-    channel.client.feed(data[-3:])
+    assert channel.client.take() == []
     clear(world, "disk")
     assert channel.bodies_in("q") == [b"pieces"]
+
+
+def test_a_publish_whose_method_came_before_the_alarm_is_taken_to_its_end(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    data = publish_frames(1, "pieces", "q")
+    channel.client.feed(data[:-3])
+    world.node.set_alarm("disk", True)
+    channel.client.feed(data[-3:])
+    assert world.queue("q").backing.length == 1
 
 
 def test_both_alarms_are_told_as_one(world: World) -> None:
@@ -117,14 +128,12 @@ def test_a_connection_may_be_opened_during_an_alarm(world: World) -> None:
 def test_a_blocked_connection_still_gets_deliveries(world: World) -> None:
     channel, other = world.channel(), world.channel()
     channel.declare("q")
+    other.publish("for you", "q")
+    assert other.get("q") is not None
     channel.consume("q")
-    tx = world.channel()
-    tx.call(methods.TxSelect(), methods.TxSelectOk)
-    tx.publish("for you", "q")
     world.node.set_alarm("memory", True)
     channel.publish("m", "nowhere")
-    other.call(methods.QueueDeclare(queue="other"), methods.QueueDeclareOk)
-    tx.call(methods.TxCommit(), methods.TxCommitOk)
+    other.nack(1)
     assert channel.delivered() == [b"for you"]
 
 

@@ -153,6 +153,7 @@ def test_an_unknown_mechanism_is_met_with_silence(world: World) -> None:
     client.expect(methods.ConnectionStart)
     client.send(methods.ConnectionStartOk({}, "MAGIC", b""))
     assert client.take() == []
+    assert "unknown authentication mechanism 'MAGIC'" in world.host.logged()
     world.advance(3_000)
     assert client.wire.is_closed()
 
@@ -347,17 +348,16 @@ def test_deleting_a_vhost_closes_its_connections(world: World) -> None:
     assert "/" not in world.node.vhosts
 
 
-def test_a_new_secret_is_checked_and_answered(world: World) -> None:
+def test_a_new_secret_is_answered(world: World) -> None:
     client = world.connect()
     client.send(methods.ConnectionUpdateSecret(b"guest", "renewal"))
     client.expect(methods.ConnectionUpdateSecretOk)
 
 
-def test_a_new_secret_is_refused_to_who_may_no_longer_use_the_vhost(world: World) -> None:
-    world.add_user("alice")
-    client = world.connect("alice")
-    world.node.access.clear_permission("alice", "/")
-    client.send(methods.ConnectionUpdateSecret(b"new", "renewal"))
+def test_a_new_secret_does_not_save_whoever_lost_the_vhost(world: World) -> None:
+    client = world.connect()
+    world.node.access.clear_permission("guest", "/")
+    client.send(methods.ConnectionUpdateSecret(b"guest", "renewal"))
     assert client.expect_close() == (530, "NOT_ALLOWED - New secret was refused by one of the backends")
 
 
