@@ -84,6 +84,10 @@ class Config:
         "Free bytes on the data folder's disk below which publishers block.", 50_000_000, low=0
     )
 
+    store_segment_bytes: int = option(
+        "Size at which a file of the message log is full and the next begins.", 32 * MIB, low=4096, high=2**30
+    )
+
     node_name: str = option("Name of this node in the API and on the wire.", "warren@localhost")
     cluster_name: str = option("Name of the cluster in the API and on the wire.", "warren@localhost")
     log_level: str = option("How much is logged.", "info", choices=("debug", "info", "warning", "error"))

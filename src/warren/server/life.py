@@ -97,7 +97,7 @@ class Server:
 
     def _open_store(self, folder: Path) -> LogStore:
         try:
-            store = recover(RealDisk(folder))
+            store = recover(RealDisk(folder), self.config.store_segment_bytes)
         except OSError as error:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
         for line in store.log_lines:
