@@ -58,9 +58,11 @@ def test_names_of_the_broker_are_reserved(channel: ChannelClient) -> None:
     )
 
 
-def test_a_generated_name_may_be_declared_again(channel: ChannelClient) -> None:
+def test_a_generated_name_may_be_declared_again_only_passively(channel: ChannelClient) -> None:
     name = channel.declare("").queue
-    assert channel.declare(name).queue == name
+    assert channel.call(methods.QueueDeclare(queue=name, passive=True), methods.QueueDeclareOk).queue == name
+    code, text = channel.refused(methods.QueueDeclare(queue=name))
+    assert (code, text) == (403, f"ACCESS_REFUSED - queue name '{name}' contains reserved prefix 'amq.*'")
 
 
 def test_line_ends_are_stripped_from_names(world: World) -> None:
