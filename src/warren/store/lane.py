@@ -136,6 +136,10 @@ class Lane(Backing):
 
     def _load_from(self, cursor: Cursor) -> None:
         """A batch of the first cursor's rows, but none that another cursor's come before."""
+        if cursor.segment.live == 0:
+            # All its rows were settled before a restart, and its files may be gone.
+            del self.cursors[0]
+            return
         rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
         if not rows:
             del self.cursors[0]
@@ -209,6 +213,8 @@ class Lane(Backing):
         return count
 
     def _settle_rest(self, cursor: Cursor) -> None:
+        if cursor.segment.live == 0:
+            return
         base = cursor.segment.number << 32
         rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
         while rows:

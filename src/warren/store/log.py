@@ -334,12 +334,10 @@ class LogStore(Store):
             target = self.segments.get(number)
             if target is None or target is segment:
                 del segment.settles[number]
-            elif not target.busy:
-                if target.live == 0:
-                    self.consider(target)
-                else:
-                    target.busy = True
-                    self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
+            elif not target.busy and target.live > 0:
+                # One in which nothing lives goes by itself, and this one is asked again then.
+                target.busy = True
+                self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
         if segment.settles:
             return
         segment.busy = True
@@ -384,12 +382,11 @@ class LogStore(Store):
         elif isinstance(chore, DeleteChore):
             self.segments.pop(segment.number, None)
             self._close(segment)
-            for other in list(self.segments.values()):
-                if segment.number in other.settles:
-                    del other.settles[segment.number]
-                    self.consider(other)
-            return
         self.consider(segment)
+        # Those that wait for this one: it is gone, or it can be asked now for what was refused while it was busy.
+        for other in list(self.segments.values()):
+            if other.live == 0 and segment.number in other.settles:
+                self.consider(other)
 
     # -- reading back ----------------------------------------------------------------------------------------------
 
