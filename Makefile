@@ -19,7 +19,7 @@ run: build ## set up and start the broker with its web page
 test: build check test-interpreted test-compiled ## set up, check, and run the suite interpreted and compiled
 
 test-interpreted: build ## the suite on the source as it stands
-	PYTHONPATH=src $(PYTEST)
+	PYTHONPATH=$(CURDIR)/src $(PYTEST)
 
 test-compiled: build ## the suite on the installed, compiled package
 	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST)
@@ -28,7 +28,7 @@ check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src tests
-	PYTHONPATH=src $(BIN)/python -m pytest -q tests/meta
+	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 

@@ -78,6 +78,14 @@ def test_the_second_login_is_free(passwords: Passwords) -> None:
     assert again < first / 20
 
 
+def test_what_is_remembered_can_be_asked_for_without_waiting(passwords: Passwords) -> None:
+    algorithm, stored = passwords.hash("secret")
+    assert not passwords.remembers(algorithm, stored, "secret")
+    passwords.verify(algorithm, stored, "secret")
+    assert passwords.remembers(algorithm, stored, "secret")
+    assert not passwords.remembers(algorithm, stored, "other")
+
+
 def test_a_wrong_password_is_never_remembered(passwords: Passwords) -> None:
     algorithm, stored = passwords.hash("right")
     assert passwords.verify(algorithm, stored, "right")

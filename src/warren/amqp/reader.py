@@ -10,6 +10,10 @@ from warren.amqp.numbers import text_at
 from warren.errors import NO_METHOD, FrameError, SyntaxRefused
 
 
+class CutOff(SyntaxRefused):
+    """The arguments end too early or too late: it is the frame that is wrong, not a value in it."""
+
+
 class ArgumentReader:
     """A cursor over `data` from start to end. Numbers are unsigned. Bits come as the octet that packs them."""
 
@@ -60,12 +64,12 @@ class ArgumentReader:
 
     def finish(self) -> None:
         if self.at != self.end:
-            raise SyntaxRefused("bytes left over after the last argument")
+            raise CutOff("bytes left over after the last argument")
 
     def _take(self, size: i64) -> i64:
         """Step over `size` bytes and return where they start."""
         start: i64 = self.at
         if size > self.end - start:
-            raise SyntaxRefused("arguments end too early")
+            raise CutOff("arguments end too early")
         self.at = start + size
         return start

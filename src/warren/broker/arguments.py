@@ -120,6 +120,8 @@ def _text_problem(key: str, field: Field, arguments: Table) -> str:
         return f"{{unacceptable_type,{type_name(field.tag)}}}"
     if key == "x-dead-letter-routing-key" and "x-dead-letter-exchange" not in arguments:
         return "routing_key_but_no_dlx_defined"
+    if key == "x-queue-type" and field.value not in QUEUE_TYPES:
+        return f"\"unsupported queue type '{field.value}'\""
     if key == "x-overflow" and field.value not in OVERFLOW_MODES:
         return "invalid_overflow"
     if key == "x-queue-mode" and field.value not in ("default", "lazy"):
@@ -164,7 +166,7 @@ def integer(field: Field) -> int:
 
 def check_queue_equivalence(now: Table, before: Table, type_: str, name: str, vhost: str) -> None:
     """Redeclared with other arguments: 406. Arguments that no queue type knows are not compared."""
-    for key in sorted(_KNOWN[type_]):
+    for key in _KNOWN[type_]:
         if key == "x-queue-type" and queue_type(now) == queue_type(before):
             continue
         compare_argument(key, now.get(key), before.get(key), resource("queue", name, vhost))

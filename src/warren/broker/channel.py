@@ -279,6 +279,8 @@ class Channel:
             raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
         if content.header:
             self._refuse_instead_of_content(content)
+        if len(frame) < 22:
+            raise FrameError("content header frame is too short", BASIC_PUBLISH)
         class_id = (frame[7] << 8) | frame[8]
         if frame[9] != 0 or frame[10] != 0:
             # A weight makes it no content header in RabbitMQ's eyes.

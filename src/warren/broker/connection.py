@@ -29,6 +29,7 @@ from warren.amqp.constants import (
 )
 from warren.amqp.fields import Table
 from warren.amqp.methods import Method, decode_method
+from warren.amqp.reader import CutOff
 from warren.broker.channel import Channel
 from warren.broker.confirm import Confirms
 from warren.broker.handshake import Handshake
@@ -43,7 +44,6 @@ from warren.errors import (
     FrameError,
     InternalError,
     NotAllowed,
-    SyntaxRefused,
     UnexpectedFrame,
 )
 
@@ -202,7 +202,7 @@ class Connection:
         while size_all - at >= 8 and not held:
             size = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
             if size > self.payload_max:
-                raise _bad_frame(data[at], b"", f"{{frame_too_large,{size},{self.payload_max - _SIZE_FUDGE}}}")
+                self._check_size(data, at)
             end = at + size + 8
             if end > size_all:
                 break
@@ -236,7 +236,15 @@ class Connection:
                 self.node.dead_letters.run()
             if self.stage == CLOSED:
                 return size_all
+        if size_all - at == 7 and not held:
+            self._check_size(data, at)
         return at
+
+    def _check_size(self, data: bytes, at: i64) -> None:
+        """Said as soon as the frame's header is here, not when the rest of it has come."""
+        size = i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF
+        if size > self.payload_max:
+            raise _bad_frame(data[at], b"", f"{{frame_too_large,{size},{self.payload_max - _SIZE_FUDGE}}}")
 
     def _channel(self, number: i64) -> Channel | None:
         if number != self._current_number:
@@ -312,7 +320,7 @@ class Connection:
     def decode(self, method_id: i64, data: bytes, start: i64, end: i64) -> Method:
         try:
             return decode_method(method_id, data, start, end)
-        except SyntaxRefused:
+        except CutOff:
             raise FrameError(f"cannot decode {erlang_octets(data[start:end])}") from None
 
     def _read_channel_method(self, number: i64, method_id: i64, data: bytes, start: i64, end: i64) -> None:
@@ -355,7 +363,7 @@ class Connection:
         if self.stage == CLOSING:
             return
         is_heartbeat = kind == FRAME_HEARTBEAT and end - at == 8
-        is_content = kind == FRAME_BODY or (kind == FRAME_HEADER and end - at >= 22)
+        is_content = kind == FRAME_BODY or (kind == FRAME_HEADER and end - at >= 20)
         if not is_heartbeat and not is_content:
             raise _bad_frame(kind, data[at + 7 : end - 1], "unknown_frame")
         if is_heartbeat:

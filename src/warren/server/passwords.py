@@ -62,6 +62,10 @@ class Passwords:
             self._remember(seal)
         return is_right
 
+    def remembers(self, algorithm: str, password_hash: str, password: str) -> bool:
+        """Verified before, and right. This one is quick enough for the loop."""
+        return self._is_remembered(self._seal(algorithm, password_hash, password))
+
     def _verify_argon2(self, password_hash: str, password: str) -> bool:
         try:
             return self._argon2.verify(password_hash, password.encode(errors="surrogateescape"))
