@@ -63,6 +63,7 @@ class Client:
     """One connection with channel 1 open. Everything is sent at once: the handshake costs one round trip."""
 
     def __init__(self, port: int, name: str = "") -> None:
+        self.port = port
         self.name = name
         self.events: deque[Event] = deque()
         self.blocked = False

@@ -206,9 +206,8 @@ class Load:
     # -- definitions -----------------------------------------------------------------------------------------------
 
     def churn(self, name: str, client: Client, rng: random.Random) -> None:
-        for queue in sorted(self.churned):
-            client.declare(queue, passive=True)
-            self.history.definition("present", queue)
+        for queue in CHURNED:
+            self._look_up(queue, client.port)
         while True:
             queue = rng.choice(CHURNED)
             if queue in self.churned:
@@ -224,6 +223,20 @@ class Load:
                 self.history.definition("declared", queue)
                 client.bind(queue, "topic", "a.#")
             time.sleep(rng.uniform(0.001, 0.02))
+
+    def _look_up(self, queue: str, port: int) -> None:
+        """On a connection of its own, because one that is not there closes the channel."""
+        client = Client(port)
+        try:
+            client.declare(queue, passive=True)
+        except Closed:
+            self.history.definition("absent", queue)
+            self.churned.discard(queue)
+        else:
+            self.history.definition("present", queue)
+            self.churned.add(queue)
+        finally:
+            client.close()
 
     def _was_deleted(self, queue: str) -> bool:
         for op in reversed(self.history.ops):

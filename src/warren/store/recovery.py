@@ -32,7 +32,7 @@ from warren.store.format import (
     read_places,
     record_at,
 )
-from warren.store.index import decode_index, decode_settled
+from warren.store.index import decode_index, decode_settled, encode_index
 from warren.store.lane import Cursor, Lane
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
@@ -190,17 +190,12 @@ def _cut_unsynced_tail(store: LogStore, found: list[_Found]) -> None:
     durable = (0, 0)
     for one in found:
         durable = max(durable, one.mark)
-    cut = False
-    for one in list(found):
-        number = one.segment.number
-        if cut:
-            store.log_lines.append(f"store: segment {number} was never synced and is dropped")
-            store.disk.remove(segment_name(number))
-            found.remove(one)
-            continue
+    for place, one in enumerate(found):
         if one.segment.indexed:
             continue
+        number = one.segment.number
         until = len(one.data)
+        cut = False
         if not is_file_header(one.data, number) and (number, 0) >= durable:
             until, cut = 0, True
         for start, end in one.damage:
@@ -210,6 +205,31 @@ def _cut_unsynced_tail(store: LogStore, found: list[_Found]) -> None:
             store.log_lines.append(f"store: segment {number} is damaged from byte {start} to {end}")
         one.read(until)
         _sync(store.disk, number)
+        if cut:
+            _end_log_at(store, found, place)
+            return
+
+
+def _end_log_at(store: LogStore, found: list[_Found], place: int) -> None:
+    """The log ends in the middle of this segment.
+
+    That must be on disk before anything is written behind it: what comes next may be all that a second crash leaves,
+    and nothing in it would tell the next recovery that the tear was already known. Newest first, so that a crash on
+    the way leaves no segment behind one that is missing.
+    """
+    disk = store.disk
+    for one in reversed(found[place + 1 :]):
+        store.log_lines.append(f"store: segment {one.segment.number} was never synced and is dropped")
+        disk.remove(segment_name(one.segment.number))
+    disk.sync_directory()
+    del found[place + 1 :]
+    segment = found[place].segment
+    segment.sealed = True
+    data, offsets = encode_index(segment)
+    disk.replace(index_name(segment.number), data)
+    segment.indexed = True
+    for run, offset in zip(segment.runs, offsets, strict=True):
+        run.now_in_file(offset)
 
 
 def _sync(disk: Disk, number: int) -> None:
