@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from warren.store.recovery import RecoveredLane
 
 SEGMENT_BYTES: Final[i64] = 32 * 1024 * 1024
+# What one queue keeps in memory, and how many messages are read back at once.
+HEAD_ENTRIES: Final[i64] = 8192
+LOAD_ROWS: Final[i64] = 1024
 # All heads together; above it queues keep less each.
 HEAD_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
 # Changes that may wait for the disk before queues stop granting credit (RabbitMQ's msg_store_credit_disc_bound).
@@ -51,6 +54,8 @@ class LogStore(Store):
         self.disk = disk
         self.segment_bytes: i64 = segment_bytes
         self.segments: dict[int, Segment] = {}
+        self.head_entries: i64 = HEAD_ENTRIES
+        self.load_rows: i64 = LOAD_ROWS
         self.head_bytes: i64 = 0
         self.head_bytes_max: i64 = HEAD_BYTES_MAX
         self.lanes: dict[int, Lane] = {}
