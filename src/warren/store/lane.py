@@ -180,12 +180,13 @@ class Lane(Backing):
         for row in rows:
             at = row.offset - start
             self.paged -= 1
-            if record_at(data, at) != at + row.size or not has_place(data, at, self.number, row.sequence):
+            end = record_at(data, at, segment.number, row.offset)
+            if end != at + row.size or not has_place(data, at, self.number, row.sequence):
                 self.length -= 1
                 self.body_bytes -= row.body_size
                 self.store.damaged(self, segment, row)
                 continue
-            self._entries.append(self._entry(segment, row, read_message(data, at, at + row.size)))
+            self._entries.append(self._entry(segment, row, read_message(data, at, end)))
 
     def _entry(self, segment: Segment, row: Row, message: Message) -> Entry:
         entry = Entry(message, self.queue, row.sequence, row.expires_at)
