@@ -134,6 +134,10 @@ class Lane(Backing):
 
     def _load_from(self, cursor: Cursor) -> None:
         """A batch of the first cursor's rows, but none that another cursor's come before."""
+        if cursor.segment.number not in self.store.segments:
+            # All that was left of the run is settled, and the file is gone.
+            del self.cursors[0]
+            return
         rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
         if not rows:
             del self.cursors[0]

@@ -33,7 +33,7 @@ from warren.store.format import (
     record_at,
 )
 from warren.store.index import decode_index, decode_settled
-from warren.store.lane import Cursor, Lane
+from warren.store.lane import Cursor, Lane, by_next_sequence
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
 
@@ -56,7 +56,7 @@ class RecoveredLane:
             names.append(payload[at + 1 : at + 1 + size].decode("utf-8", "surrogateescape"))
             at += 1 + size
         self.vhost, self.name, self.incarnation = names
-        self.runs: list[tuple[int, Segment, Run]] = []
+        self.runs: list[tuple[Segment, Run]] = []
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -66,26 +66,27 @@ class RecoveredLane:
         lane = Lane(store, self.number, queue, self.level)
         lane.has_entries = True
         lane.watermark = self.watermark
-        lane.recovered_watermark = self.watermark
-        for _, segment, run in sorted(self.runs, key=_first_sequence):
+        for segment, run in self.runs:
             self._join(store, lane, segment, run)
+        lane.cursors.sort(key=by_next_sequence)
+        # What is published from now on was not delivered yet, however far ahead deliveries were noted.
+        lane.recovered_watermark = min(self.watermark, lane.last_sequence)
         return lane
 
     def _join(self, store: LogStore, lane: Lane, segment: Segment, run: Run) -> None:
         rows = store.read_rows(segment, run, 0, run.count)
+        first = True
         for at in range(0, len(rows), ROW_SIZE):
             row = Row(rows, at)
             lane.last_sequence = max(lane.last_sequence, row.sequence)
-            if not segment.is_settled(row.ordinal):
-                lane.paged += 1
-                lane.length += 1
-                lane.body_bytes += row.body_size
-        if run.count > 0:
-            lane.cursors.append(Cursor(segment, run, 0, run.first_sequence))
-
-
-def _first_sequence(row: tuple[int, Segment, Run]) -> int:
-    return row[0]
+            if segment.is_settled(row.ordinal):
+                continue
+            lane.paged += 1
+            lane.length += 1
+            lane.body_bytes += row.body_size
+            if first:
+                first = False
+                lane.cursors.append(Cursor(segment, run, at // ROW_SIZE, row.sequence))
 
 
 def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
@@ -382,7 +383,7 @@ def _gather_lanes(store: LogStore) -> None:
         for run in segment.runs:
             lane = lanes.get(run.lane)
             if lane is not None:
-                lane.runs.append((run.first_sequence, segment, run))
+                lane.runs.append((segment, run))
     deleted = {number for segment in store.segments.values() for number in segment.deleted_lanes}
     for number, lane in lanes.items():
         if lane.durable and number not in deleted:
