@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from librt.strings import BytesWriter
+
 from warren.store.definitions import DefinitionsStore
 from warren.store.disk import RealDisk
-from warren.store.format import DELIVERED, FILE_MAGIC, SETTLED, record_at
+from warren.store.format import DELIVERED, FILE_MAGIC, RECORD_HEADER_SIZE, SETTLED, record_at, write_record
 
 
 class _Wrapped:
@@ -58,32 +60,34 @@ class LateWrite(_Wrapped):
 
 
 class _Without(_Wrapped):
-    """Leaves out records of one kind."""
+    """Puts records of an unknown kind in the place of those of one kind."""
 
     kind = 0
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        # By handle: which segment it is and how much of it is written.
+        self._written: dict[int, tuple[int, int]] = {}
+
     def append(self, handle: int, data: bytes) -> None:
-        self._disk.append(handle, data if data.startswith(FILE_MAGIC) else self._filtered(data))
+        if data.startswith(FILE_MAGIC):
+            segment, size = int.from_bytes(data[10:18], "big"), 0
+        else:
+            segment, size = self._written[handle]
+            data = self._filtered(data, segment, size)
+        self._written[handle] = (segment, size + len(data))
+        self._disk.append(handle, data)
 
-    def _filtered(self, data: bytes) -> bytes:
-        kept, at = bytearray(data), 0
+    def _filtered(self, data: bytes, segment: int, offset: int) -> bytes:
+        out, at = BytesWriter(), 0
         while at < len(data):
-            end = record_at(data, at)
+            end = record_at(data, at, segment, offset + at)
             if data[at + 2] == self.kind:
-                # An unknown kind of the same length, so that offsets stay true; its checksum is wrong on purpose.
-                kept[at:end] = _padding(end - at)
+                write_record(out, 99, bytes(end - at - RECORD_HEADER_SIZE), segment, offset + at)
+            else:
+                out.write(data[at:end])
             at = end
-        return bytes(kept)
-
-
-def _padding(size: int) -> bytes:
-    from librt.strings import BytesWriter
-
-    from warren.store.format import RECORD_HEADER_SIZE, write_record
-
-    out = BytesWriter()
-    write_record(out, 99, bytes(size - RECORD_HEADER_SIZE))
-    return out.getvalue()
+        return out.getvalue()
 
 
 class WithoutAcks(_Without):

@@ -27,6 +27,8 @@ class Disk(Protocol):
 
     def size(self, name: str) -> int: ...
 
+    def truncate(self, handle: int, size: int) -> None: ...
+
     def sync(self, handle: int) -> None: ...
 
     def sync_directory(self) -> None: ...
@@ -69,6 +71,9 @@ class RealDisk:
 
     def size(self, name: str) -> int:
         return os.stat(self._path(name)).st_size
+
+    def truncate(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
 
     def sync(self, handle: int) -> None:
         os.fdatasync(handle)
