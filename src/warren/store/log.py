@@ -361,7 +361,16 @@ class LogStore(Store):
         if segment.settles:
             return
         segment.busy = True
+        self._keep_watermarks(segment)
         self._chores.append(DeleteChore(max(self.position, segment.free_at), segment))
+
+    def _keep_watermarks(self, segment: Segment) -> None:
+        """How far a lane was delivered may be written nowhere else."""
+        for number in [*segment.lanes, *segment.watermarks]:
+            lane = self.lanes.get(number)
+            if lane is not None and lane.watermark > 0 and lane not in self._watermarks:
+                self.note_watermark(lane)
+                self.position += 1
 
     def moved_away(self, segment: Segment) -> None:
         """Everything in it lives elsewhere now; the file goes once that is durable."""
@@ -398,16 +407,16 @@ class LogStore(Store):
             segment.indexed = True
             for run, offset in zip(segment.runs, chore.offsets, strict=True):
                 run.now_in_file(offset)
+            # It is durable and only read from now on: its file may be closed when too many are open.
+            self._open_for_reading[segment.number] = segment
         elif isinstance(chore, SettledChore):
             chore.wanted_by.settles.pop(segment.number, None)
-            self.consider(chore.wanted_by)
         elif isinstance(chore, DeleteChore):
             self.segments.pop(segment.number, None)
             self._close(segment)
-        self.consider(segment)
-        # Those that wait for this one: it is gone, or it can be asked now for what was refused while it was busy.
+        # Any of those in which nothing lives may have waited for this chore.
         for other in list(self.segments.values()):
-            if other.live == 0 and segment.number in other.settles:
+            if other.live == 0:
                 self.consider(other)
 
     # -- reading back ----------------------------------------------------------------------------------------------

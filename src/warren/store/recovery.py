@@ -333,6 +333,8 @@ def _settle(store: LogStore, names: list[str]) -> None:
         _apply_settled(store, segment)
         for number in segment.deleted_lanes:
             deleted[number] = True
+            # Also when nothing else is left of it: another lane of that number would be deleted with it.
+            store.next_lane = max(store.next_lane, number + 1)
         for number, payload in segment.lanes.items():
             store.next_lane = max(store.next_lane, number + 1)
             if payload[5] == 0:
@@ -377,6 +379,7 @@ def _gather_lanes(store: LogStore) -> None:
             if number not in lanes:
                 lanes[number] = RecoveredLane(payload)
             lanes[number].watermark = max(lanes[number].watermark, RecoveredLane(payload).watermark)
+    for segment in store.segments.values():
         for number, mark in segment.watermarks.items():
             if number in lanes:
                 lanes[number].watermark = max(lanes[number].watermark, mark)
