@@ -47,6 +47,14 @@ def test_files_that_are_named_exist(document: Path) -> None:
         assert (ROOT / name).exists(), f"{name_of(document)} names {name}"
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_files_that_are_named_below_the_package_exist(document: Path) -> None:
+    package = ROOT / "src" / "warren"
+    folders = "|".join(path.name for path in package.iterdir() if path.is_dir())
+    for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", document.read_text(encoding="utf-8")):
+        assert (package / name).exists(), f"{name_of(document)} names {name}"
+
+
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
