@@ -38,12 +38,12 @@ def compact(store: LogStore, segment: Segment) -> None:
     data = store.read(segment, 0, segment.size)
     store.begin_moving()
     at: i64 = FILE_HEADER_SIZE
-    end = record_at(data, at)
+    end = record_at(data, at, segment.number, at)
     while end > 0:
         if data[at + 2] == MESSAGE:
             _move_record(store, segment, data, at, end)
         at = end
-        end = record_at(data, at)
+        end = record_at(data, at, segment.number, at)
     for lane, runs in store.end_moving().items():
         _replace_cursors(store, lane, segment, runs)
     if segment.live > 0:

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from warren.broker.queue import Queue
     from warren.store.log import LogStore
 
-# A queue keeps this much in memory; less when all queues together keep a lot.
-HEAD_ENTRIES: Final[i64] = 8192
+# A queue keeps this much in memory (LogStore.head_entries of messages); less when all queues together keep a lot.
 HEAD_BYTES: Final[i64] = 8 * 1024 * 1024
 CROWDED_ENTRIES: Final[i64] = 256
 CROWDED_BYTES: Final[i64] = 65536
-# One batch read back.
-LOAD_ROWS: Final[i64] = 1024
+# One batch read back (at most LogStore.load_rows of messages).
 LOAD_BYTES: Final[i64] = 1024 * 1024
 # Rows whose records lie further apart than this are read separately.
 READ_GAP: Final[i64] = 65536
@@ -90,7 +88,7 @@ class Lane(Backing):
     def _is_head_full(self) -> bool:
         if self.store.head_bytes > self.store.head_bytes_max:
             return len(self._entries) >= CROWDED_ENTRIES or self._head_bytes >= CROWDED_BYTES
-        return len(self._entries) >= HEAD_ENTRIES or self._head_bytes >= HEAD_BYTES
+        return len(self._entries) >= self.store.head_entries or self._head_bytes >= HEAD_BYTES
 
     def _head_grew(self, size: i64) -> None:
         self._head_bytes += size
@@ -136,7 +134,11 @@ class Lane(Backing):
 
     def _load_from(self, cursor: Cursor) -> None:
         """A batch of the first cursor's rows, but none that another cursor's come before."""
-        rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
+        if cursor.segment.number not in self.store.segments:
+            # All that was left of the run is settled, and the file is gone.
+            del self.cursors[0]
+            return
+        rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
         if not rows:
             del self.cursors[0]
             return
@@ -182,12 +184,13 @@ class Lane(Backing):
         for row in rows:
             at = row.offset - start
             self.paged -= 1
-            if record_at(data, at) != at + row.size or not has_place(data, at, self.number, row.sequence):
+            end = record_at(data, at, segment.number, row.offset)
+            if end != at + row.size or not has_place(data, at, self.number, row.sequence):
                 self.length -= 1
                 self.body_bytes -= row.body_size
                 self.store.damaged(self, segment, row)
                 continue
-            self._entries.append(self._entry(segment, row, read_message(data, at, at + row.size)))
+            self._entries.append(self._entry(segment, row, read_message(data, at, end)))
 
     def _entry(self, segment: Segment, row: Row, message: Message) -> Entry:
         entry = Entry(message, self.queue, row.sequence, row.expires_at)
@@ -209,13 +212,15 @@ class Lane(Backing):
         return count
 
     def _settle_rest(self, cursor: Cursor) -> None:
+        if cursor.segment.number not in self.store.segments:
+            return
         base = cursor.segment.number << 32
-        rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
+        rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
         while rows:
             for at in range(0, len(rows), ROW_SIZE):
                 self.store.settle(base | Row(rows, at).ordinal)
             cursor.next_row += len(rows) // ROW_SIZE
-            rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, LOAD_ROWS)
+            rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
 
     def release_head(self) -> None:
         self._head_grew(-self._head_bytes)

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from warren.store.recovery import RecoveredLane
 
 SEGMENT_BYTES: Final[i64] = 32 * 1024 * 1024
+# What one queue keeps in memory, and how many messages are read back at once.
+HEAD_ENTRIES: Final[i64] = 8192
+LOAD_ROWS: Final[i64] = 1024
 # All heads together; above it queues keep less each.
 HEAD_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
 # Changes that may wait for the disk before queues stop granting credit (RabbitMQ's msg_store_credit_disc_bound).
@@ -51,6 +54,8 @@ class LogStore(Store):
         self.disk = disk
         self.segment_bytes: i64 = segment_bytes
         self.segments: dict[int, Segment] = {}
+        self.head_entries: i64 = HEAD_ENTRIES
+        self.load_rows: i64 = LOAD_ROWS
         self.head_bytes: i64 = 0
         self.head_bytes_max: i64 = HEAD_BYTES_MAX
         self.lanes: dict[int, Lane] = {}
@@ -73,6 +78,9 @@ class LogStore(Store):
         self._syncing = False
         self._unsynced: list[Segment] = []
         self._new_names = False
+        # The name of the active segment is durable. No other is begun before that: a crash then takes the last
+        # segment or none, and a gap in the numbers is one that was deleted.
+        self.is_named = False
         self._mark = b""
         self._chores: list[Chore] = []
         # Entries that compaction moved while somebody holds them: old address to new.
@@ -193,7 +201,7 @@ class LogStore(Store):
         self._places.truncate(0)
         count: i64 = len(self._place_lanes)
         ordinal = self._place_entries[0].address & 0xFFFFFFFF
-        size = write_message(self._out, places, count, ordinal, message)
+        size = write_message(self._out, places, count, ordinal, message, segment.number, offset)
         transient = not message.persistent
         for index in range(count):
             lane = self._place_lanes[index]
@@ -231,7 +239,11 @@ class LogStore(Store):
 
     def _append(self, kind: i64, payload: bytes) -> None:
         self.position += 1
-        write_record(self._out, kind, payload)
+        self._write_record(kind, payload)
+
+    def _write_record(self, kind: i64, payload: bytes) -> None:
+        segment = self.active
+        write_record(self._out, kind, payload, segment.number, segment.size + len(self._out))
 
     # -- to the file, and to the disk ------------------------------------------------------------------------------
 
@@ -241,14 +253,14 @@ class LogStore(Store):
             payload = self._settled.getvalue()
             self._settled.truncate(0)
             self.active.settled_here.write(payload)
-            write_record(self._out, SETTLED, payload)
+            self._write_record(SETTLED, payload)
         if self._watermarks:
             self._write_watermarks()
         if len(self._out) == 0:
             self.written = self.position
             return
         if self._mark:
-            write_record(self._out, SYNCED, self._mark)
+            self._write_record(SYNCED, self._mark)
             self._mark = b""
         data = self._out.getvalue()
         self._out = BytesWriter()
@@ -258,21 +270,22 @@ class LogStore(Store):
         self.written = self.position
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
-        if segment.size >= self.segment_bytes:
+        if segment.size >= self.segment_bytes and self.is_named:
             self.roll()
 
     def _write_watermarks(self) -> None:
         for lane in self._watermarks:
             if lane.has_entries:
                 self.active.watermarks[lane.number] = lane.watermark
-                write_record(self._out, DELIVERED, struct.pack(">IQ", lane.number, lane.watermark))
+                self._write_record(DELIVERED, struct.pack(">IQ", lane.number, lane.watermark))
         self._watermarks.clear()
 
     def roll(self) -> None:
         """Begin a new segment; the old one is only read from now on."""
         old = self.active
-        self.start_segment(old.number + 1)
+        self.start_segment(old.number + 1, old.size)
         self.seal(old)
+        self.consider(old)
 
     def seal(self, segment: Segment) -> None:
         segment.sealed = True
@@ -281,19 +294,24 @@ class LogStore(Store):
         segment.open_runs.clear()
         if segment.live > 0:
             self._want_index(segment)
-        else:
-            self.consider(segment)
 
-    def start_segment(self, number: i64) -> None:
+    def start_segment(self, number: i64, previous_size: i64) -> None:
         segment = Segment(number)
         segment.handle = self.disk.create(segment_name(number))
-        header = file_header(number)
+        header = file_header(number, previous_size)
         self.disk.append(segment.handle, header)
         segment.size = len(header)
         self.segments[number] = segment
         self.active = segment
         self._unsynced.append(segment)
         self._new_names = True
+        self.is_named = False
+
+    def continue_after(self, number: i64, size: i64) -> None:
+        """Recovery: all that was found is durable, up to this segment and this size of it."""
+        self.start_segment(number + 1, size)
+        self._write_record(SYNCED, struct.pack(">QQ", number, size))
+        self.write()
 
     def begin_sync(self) -> SyncJob | None:
         """What a thread should make durable now; None while it is at it, or when there is nothing."""
@@ -315,6 +333,8 @@ class LogStore(Store):
         self._syncing = False
         self.synced = job.position
         self._mark = job.mark
+        if job.new_names:
+            self.is_named = True
 
     def is_behind(self) -> bool:
         return self.position - self.synced > BEHIND_CHANGES
@@ -334,16 +354,23 @@ class LogStore(Store):
             target = self.segments.get(number)
             if target is None or target is segment:
                 del segment.settles[number]
-            elif not target.busy:
-                if target.live == 0:
-                    self.consider(target)
-                else:
-                    target.busy = True
-                    self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
+            elif not target.busy and target.live > 0:
+                # One in which nothing lives goes by itself, and this one is asked again then.
+                target.busy = True
+                self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
         if segment.settles:
             return
         segment.busy = True
+        self._keep_watermarks(segment)
         self._chores.append(DeleteChore(max(self.position, segment.free_at), segment))
+
+    def _keep_watermarks(self, segment: Segment) -> None:
+        """How far a lane was delivered may be written nowhere else."""
+        for number in [*segment.lanes, *segment.watermarks]:
+            lane = self.lanes.get(number)
+            if lane is not None and lane.watermark > 0 and lane not in self._watermarks:
+                self.note_watermark(lane)
+                self.position += 1
 
     def moved_away(self, segment: Segment) -> None:
         """Everything in it lives elsewhere now; the file goes once that is durable."""
@@ -362,6 +389,8 @@ class LogStore(Store):
         for recovered in list(self.recovered.values()):
             self.forget_lane(recovered.number)
         self.recovered.clear()
+        for segment in list(self.segments.values()):
+            self.consider(segment)
 
     def next_chore(self) -> Chore | None:
         """The next piece of file work whose time has come. It runs in the thread that syncs."""
@@ -378,18 +407,17 @@ class LogStore(Store):
             segment.indexed = True
             for run, offset in zip(segment.runs, chore.offsets, strict=True):
                 run.now_in_file(offset)
+            # It is durable and only read from now on: its file may be closed when too many are open.
+            self._open_for_reading[segment.number] = segment
         elif isinstance(chore, SettledChore):
             chore.wanted_by.settles.pop(segment.number, None)
-            self.consider(chore.wanted_by)
         elif isinstance(chore, DeleteChore):
             self.segments.pop(segment.number, None)
             self._close(segment)
-            for other in list(self.segments.values()):
-                if segment.number in other.settles:
-                    del other.settles[segment.number]
-                    self.consider(other)
-            return
-        self.consider(segment)
+        # Any of those in which nothing lives may have waited for this chore.
+        for other in list(self.segments.values()):
+            if other.live == 0:
+                self.consider(other)
 
     # -- reading back ----------------------------------------------------------------------------------------------
 
