@@ -178,6 +178,8 @@ class Queue(Destination):
             if consumer is None:
                 break
             entry = backing.fetch()
+            if entry is None:
+                break
             if is_expired(entry, now):
                 self.remove(entry, REASON_EXPIRED)
                 continue
@@ -214,10 +216,10 @@ class Queue(Destination):
         self.last_used = self.node.now
         if self.has_expiring:
             drop_expired(self)
-        if self.backing.length == 0:
+        entry = self.backing.fetch()
+        if entry is None:
             self.counters.got_empty += 1
             return None
-        entry = self.backing.fetch()
         if entry.redelivered:
             self.counters.redelivered += 1
         if self.has_expiring:

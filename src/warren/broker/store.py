@@ -57,17 +57,27 @@ class Backing:
             if not entries or returned[0][0] < entries[0].sequence:
                 return returned[0][1]
             return entries[0]
-        return entries[0] if entries else None
+        if entries:
+            return entries[0]
+        self._nothing_left()
+        return None
 
-    def fetch(self) -> Entry:
-        """Take the head. The caller has seen by peek or by length that there is one."""
+    def _nothing_left(self) -> None:
+        self.length = 0
+        self.body_bytes = 0
+
+    def fetch(self) -> Entry | None:
+        """Take the head. None when nothing is there, also if `length` said otherwise: it may have been lost."""
         if self.paged > 0 and not self._entries:
             self.load()
         returned = self._returned
         if returned and (not self._entries or returned[0][0] < self._entries[0].sequence):
             entry = heappop(returned)[1]
-        else:
+        elif self._entries:
             entry = self._entries.popleft()
+        else:
+            self._nothing_left()
+            return None
         self.length -= 1
         self.body_bytes -= entry.message.body_size
         return entry
@@ -83,8 +93,10 @@ class Backing:
 
     def purge(self) -> i64:
         count = self.length
-        while self.length > 0:
-            self.settle(self.fetch())
+        entry = self.fetch()
+        while entry is not None:
+            self.settle(entry)
+            entry = self.fetch()
         return count
 
     def snapshot(self, limit: i64) -> list[Entry]:

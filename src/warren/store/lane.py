@@ -104,9 +104,11 @@ class Lane(Backing):
 
     # -- out -------------------------------------------------------------------------------------------------------
 
-    def fetch(self) -> Entry:
+    def fetch(self) -> Entry | None:
         waiting = len(self._returned)
         entry = super().fetch()
+        if entry is None:
+            return None
         if len(self._returned) == waiting:
             self._head_grew(-len(entry.message.content))
         if entry.address != 0:
@@ -126,7 +128,8 @@ class Lane(Backing):
         while self.paged > 0 and not self._entries:
             if not self.cursors:
                 # Counted but nowhere to be found: damage that was reported when the log was read.
-                self._lose(self.paged)
+                self.length -= self.paged
+                self.paged = 0
                 return
             self._load_from(self.cursors[0])
         if self.paged == 0:
@@ -151,10 +154,6 @@ class Lane(Backing):
         cursor.next_sequence = Row(rest, 0).sequence
         if cursor.next_sequence > limit:
             self.cursors.sort(key=by_next_sequence)
-
-    def _lose(self, count: i64) -> None:
-        self.paged -= count
-        self.length -= count
 
     def _load_rows(self, cursor: Cursor, data: bytes, limit: i64) -> None:
         segment = cursor.segment
@@ -202,7 +201,9 @@ class Lane(Backing):
     def purge(self) -> i64:
         count = self.length
         while self.length > self.paged:
-            self.settle(self.fetch())
+            entry = self.fetch()
+            if entry is not None:
+                self.settle(entry)
         for cursor in self.cursors:
             self._settle_rest(cursor)
         self.cursors.clear()

@@ -9,6 +9,7 @@ rewritten (compaction.py) when little does.
 from __future__ import annotations
 
 import struct
+from errno import EIO
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, write_i64_be
@@ -75,6 +76,8 @@ class LogStore(Store):
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
         self.written: i64 = 0
+        # A write failed: what the file holds is unknown, and nothing after it may be confirmed.
+        self._has_failed = False
         self._syncing = False
         self._unsynced: list[Segment] = []
         self._new_names = False
@@ -248,6 +251,8 @@ class LogStore(Store):
     # -- to the file, and to the disk ------------------------------------------------------------------------------
 
     def write(self) -> None:
+        if self._has_failed:
+            raise OSError(EIO, "an earlier write to the log failed")
         self._finish_record()
         if len(self._settled) > 0:
             payload = self._settled.getvalue()
@@ -265,6 +270,8 @@ class LogStore(Store):
         data = self._out.getvalue()
         self._out = BytesWriter()
         segment = self.active
+        # Until it has worked: whoever catches the error must not get any further.
+        self._has_failed = True
         self.disk.append(segment.handle, data)
         segment.size += len(data)
         self.written = self.position
@@ -272,6 +279,7 @@ class LogStore(Store):
             self._unsynced.append(segment)
         if segment.size >= self.segment_bytes and self.is_named:
             self.roll()
+        self._has_failed = False
 
     def _write_watermarks(self) -> None:
         for lane in self._watermarks:
@@ -315,7 +323,7 @@ class LogStore(Store):
 
     def begin_sync(self) -> SyncJob | None:
         """What a thread should make durable now; None while it is at it, or when there is nothing."""
-        if self._syncing or self.written == self.synced:
+        if self._syncing or self._has_failed or self.written == self.synced:
             return None
         self._syncing = True
         segments = self._unsynced
@@ -472,6 +480,15 @@ class LogStore(Store):
         self.settle(segment.number << 32 | row.ordinal)
 
     def close(self) -> None:
-        """Everything written was synced by whoever calls this."""
+        """Everything written was synced by whoever calls this. The log says so, to tell damage from a torn tail."""
+        if self._mark and not self._has_failed:
+            try:
+                self._write_record(SYNCED, self._mark)
+                self._mark = b""
+                self.write()
+                self.disk.sync(self.active.handle)
+            except OSError:
+                # A disk that fails now was reported when it mattered.
+                self._has_failed = True
         for segment in self.segments.values():
             self._close(segment)
