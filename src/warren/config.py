@@ -62,7 +62,7 @@ class Config:
     channel_max: int = option("Most channels of one connection.", 2047, low=1, high=65535)
     connection_max: int = option("Most connections; 0 is four fifths of the open-file limit.", 0, low=0)
     handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1)
-    max_message_size: int = option("Largest message body, in bytes.", 16 * MIB, low=0, high=BODY_HARD_MAX)
+    max_message_size: int = option("Largest message body, in bytes.", 128 * MIB, low=0, high=BODY_HARD_MAX)
     consumer_timeout_ms: int = option("Time a consumer may hold a delivery unacknowledged; 0 is for ever.", 0, low=0)
 
     default_user: str = option("User made when there is none yet; empty makes none.", "guest")

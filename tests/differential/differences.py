@@ -306,18 +306,6 @@ DIFFERENCES: Final = (
     ),
     *(_delivery_mode(mode) for mode in (0, 3, 255)),
     Difference(
-        CURRENT + "bodies of more than 16 MiB are refused",
-        "publish: larger than the configured maximum",
-        _ONE,
-        (),
-        (
-            (
-                "channel.close reply_code=406 reply_text='PRECONDITION_FAILED - message size 16777217 is larger than "
-                "configured max size 16777216' class_id=60 method_id=40"
-            ),
-        ),
-    ),
-    Difference(
         CURRENT + "asking passively takes some permission, whichever",
         "permissions: declare a queue passively with nothing",
         "connection 2, channel 1",

@@ -137,7 +137,8 @@ class Queue(Destination):
         backing.publish(entry)
         if options.has_length_limit:
             drop_excess(self)
-        if entry.expires_at != NEVER:
+        if self.has_expiring:
+            # Whatever this message is like: one that had to go for it may have left another at the head.
             arm_expiry(self)
         return True
 
@@ -326,6 +327,7 @@ class Queue(Destination):
             self.last_used = self.node.now
         if self.options.has_length_limit:
             drop_excess(self)
+            arm_expiry(self)
         self.arm_idle()
         for decorator in self.decorators:
             decorator.policy_changed(self)

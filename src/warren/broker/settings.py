@@ -16,7 +16,7 @@ class Settings:
     heartbeat: int = 60
     handshake_timeout_ms: int = 10_000
     handshake_bytes_max: int = 65536
-    max_message_size: int = 16 * MIB
+    max_message_size: int = 128 * MIB
     # 0 = never: RabbitMQ's 30 minutes kill long tasks (see docs); a queue may still set x-consumer-timeout.
     consumer_timeout_ms: int = 0
     connection_max: int = 0

@@ -62,7 +62,9 @@ class RealDisk:
     def append(self, handle: int, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(handle, rest) :]
+            # On its own line: mypyc evaluates a call in the bounds of a slice twice.
+            written = os.write(handle, rest)
+            rest = rest[written:]
 
     def read(self, handle: int, size: int, offset: int) -> bytes:
         return os.pread(handle, size, offset)

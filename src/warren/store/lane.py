@@ -213,6 +213,8 @@ class Lane(Backing):
         return count
 
     def _settle_rest(self, cursor: Cursor) -> None:
+        if cursor.segment.number not in self.store.segments:
+            return
         base = cursor.segment.number << 32
         rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
         while rows:

@@ -362,12 +362,10 @@ class LogStore(Store):
             target = self.segments.get(number)
             if target is None or target is segment:
                 del segment.settles[number]
-            elif not target.busy:
-                if target.live == 0:
-                    self.consider(target)
-                else:
-                    target.busy = True
-                    self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
+            elif not target.busy and target.live > 0:
+                # One in which nothing lives goes by itself, and this one is asked again then.
+                target.busy = True
+                self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
         if segment.settles:
             return
         segment.busy = True

@@ -135,8 +135,8 @@ def to_the_default_exchange_without_such_a_queue(s: Session) -> None:
 
 
 @session
-def larger_than_the_configured_maximum(s: Session) -> None:
-    """RabbitMQ 3.10's default is 128 MiB, today's 16 MiB: one body between the two."""
+def larger_than_sixteen_mebibytes(s: Session) -> None:
+    """The default maximum of RabbitMQ 3.10 and of Warren is 128 MiB, that of RabbitMQ 4 16 MiB: a body between them."""
     ch = s.channel()
     ch.send("basic.publish", routing_key=s.name("absent"), exchange="amq.direct")
     ch.content(bytes(16 * 1024 * 1024 + 1))
