@@ -86,7 +86,7 @@ class Lane(Backing):
             self._note_delivery(entry)
 
     def _is_head_full(self) -> bool:
-        if self.store.head_bytes > self.store.head_bytes_max:
+        if self.store.is_crowded():
             return len(self._entries) >= CROWDED_ENTRIES or self._head_bytes >= CROWDED_BYTES
         return len(self._entries) >= self.store.head_entries or self._head_bytes >= HEAD_BYTES
 
@@ -160,7 +160,8 @@ class Lane(Backing):
         window: list[Row] = []
         loaded: i64 = 0
         at: i64 = 0
-        while at < len(data) and loaded < LOAD_BYTES:
+        limit_bytes = CROWDED_BYTES if self.store.is_crowded() else LOAD_BYTES
+        while at < len(data) and loaded < limit_bytes:
             row = Row(data, at)
             if row.sequence > limit:
                 break
@@ -182,14 +183,20 @@ class Lane(Backing):
         data = self.store.read(segment, start, rows[-1].offset + rows[-1].size - start)
         for row in rows:
             at = row.offset - start
-            self.paged -= 1
             end = record_at(data, at, segment.number, row.offset)
             if end != at + row.size or not has_place(data, at, self.number, row.sequence):
-                self.length -= 1
-                self.body_bytes -= row.body_size
-                self.store.damaged(self, segment, row)
+                self.lose(segment, row)
                 continue
+            self.paged -= 1
             self._entries.append(self._entry(segment, row, read_message(data, at, end)))
+
+    def lose(self, segment: Segment, row: Row) -> None:
+        """Its record is damaged. Nothing is lost as long as it is in memory."""
+        if row.sequence >= self.first_paged():
+            self.paged -= 1
+            self.length -= 1
+            self.body_bytes -= row.body_size
+        self.store.damaged(self, segment, row)
 
     def _entry(self, segment: Segment, row: Row, message: Message) -> Entry:
         entry = Entry(message, self.queue, row.sequence, row.expires_at)

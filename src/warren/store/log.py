@@ -23,6 +23,7 @@ from warren.store.format import (
     DELIVERED,
     LANE_DELETED,
     LANE_OPENED,
+    PLACES_MAX,
     SETTLED,
     SYNCED,
     file_header,
@@ -75,6 +76,8 @@ class LogStore(Store):
         self._out = BytesWriter()
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
+        # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
+        self._announced: list[bytes] = []
         self.written: i64 = 0
         # A write failed: what the file holds is unknown, and nothing after it may be confirmed.
         self._has_failed = False
@@ -139,7 +142,7 @@ class LogStore(Store):
 
     def add(self, lane: Lane, entry: Entry) -> None:
         """A message takes its place in a lane. The same message in several lanes, one after another, is one record."""
-        if entry.message is not self._message:
+        if entry.message is not self._message or len(self._place_lanes) >= PLACES_MAX:
             self._finish_record()
             self._message = entry.message
         self._place(lane, entry, 0)
@@ -192,6 +195,7 @@ class LogStore(Store):
         payload += short(queue.vhost) + short(queue.name) + short(queue.incarnation)
         self.active.lanes[lane.number] = payload
         self._append(LANE_OPENED, payload)
+        self._announced.append(payload)
 
     def _finish_record(self) -> None:
         message = self._message
@@ -261,6 +265,9 @@ class LogStore(Store):
             self._write_record(SETTLED, payload)
         if self._watermarks:
             self._write_watermarks()
+        for payload in self._announced:
+            self._write_record(LANE_OPENED, payload)
+        self._announced.clear()
         if len(self._out) == 0:
             self.written = self.position
             return
@@ -347,6 +354,10 @@ class LogStore(Store):
     def is_behind(self) -> bool:
         return self.position - self.synced > BEHIND_CHANGES
 
+    def is_crowded(self) -> bool:
+        """The heads of all queues together take too much memory: each keeps little."""
+        return self.head_bytes > self.head_bytes_max
+
     # -- files that come and go ------------------------------------------------------------------------------------
 
     def _want_index(self, segment: Segment) -> None:
@@ -387,6 +398,14 @@ class LogStore(Store):
         self.consider(segment)
 
     def abandon(self, segment: Segment) -> None:
+        """What lives in it cannot be read: say whose it was, as far as that is known, and go on without it."""
+        for run in segment.runs:
+            lane = self.lanes.get(run.lane)
+            rows = self.read_rows(segment, run, 0, run.count)
+            for at in range(0, len(rows), ROW_SIZE):
+                row = Row(rows, at)
+                if lane is not None and not segment.is_settled(row.ordinal):
+                    lane.lose(segment, row)
         for ordinal in range(segment.entries):
             if segment.settle(ordinal):
                 write_i64_be(self._settled, segment.number << 32 | ordinal)
@@ -416,7 +435,7 @@ class LogStore(Store):
             for run, offset in zip(segment.runs, chore.offsets, strict=True):
                 run.now_in_file(offset)
             # It is durable and only read from now on: its file may be closed when too many are open.
-            self._open_for_reading[segment.number] = segment
+            self._opened(segment)
         elif isinstance(chore, SettledChore):
             chore.wanted_by.settles.pop(segment.number, None)
         elif isinstance(chore, DeleteChore):
@@ -432,8 +451,14 @@ class LogStore(Store):
     def read(self, segment: Segment, offset: i64, size: i64) -> bytes:
         if segment is self.active and offset + size > segment.size:
             self.write()
-        self._open(segment)
-        return self.disk.read(segment.handle, size, offset)
+        self._open_log(segment)
+        try:
+            return self.disk.read(segment.handle, size, offset)
+        except OSError as error:
+            if error.errno != EIO:
+                raise
+            # A bad sector is damage like any other.
+            return b""
 
     def read_rows(self, segment: Segment, run: Run, first: i64, count: i64) -> bytes:
         if segment is self.active:
@@ -443,16 +468,21 @@ class LogStore(Store):
             return b""
         if not run.is_in_file():
             return run.rows_in_memory()[first * ROW_SIZE : last * ROW_SIZE]
-        self._open(segment)
+        if segment.index_handle < 0:
+            segment.index_handle = self.disk.open(index_name(segment.number))
+            self._opened(segment)
         return self.disk.read(segment.index_handle, (last - first) * ROW_SIZE, run.index_offset + first * ROW_SIZE)
 
-    def _open(self, segment: Segment) -> None:
-        """Files of old segments are opened when needed, and not too many at once."""
+    def _open_log(self, segment: Segment) -> None:
         if segment.handle < 0:
             segment.handle = self.disk.open(segment_name(segment.number))
-            self._open_for_reading[segment.number] = segment
-        if segment.index_handle < 0 and segment.indexed:
-            segment.index_handle = self.disk.open(index_name(segment.number))
+            self._opened(segment)
+
+    def _opened(self, segment: Segment) -> None:
+        """Files of old segments are opened when needed, and not too many at once."""
+        if segment is self.active or not segment.indexed:
+            return
+        self._open_for_reading[segment.number] = segment
         if len(self._open_for_reading) > _OPEN_FILES_MAX:
             oldest = next(iter(self._open_for_reading))
             if self._open_for_reading[oldest] is not segment:
