@@ -343,6 +343,7 @@ class Queue(Destination):
         self.exclusive_consumer = None
         self.unacked = 0
         self.unacked_bytes = 0
+        self.node.store.release(self)
         self.backing = self._open_backing()
         self.has_expiring = self.backing.length > 0
 

@@ -120,6 +120,9 @@ class Store:
         """The backing of a new or recovered queue; a queue with priorities has one per level."""
         return Backing()
 
+    def release(self, queue: Queue) -> None:
+        """The queue failed: what is in memory of it is not to be trusted, and it will be opened anew."""
+
     def delete(self, queue: Queue) -> None:
         """The queue is gone, with all it held."""
 

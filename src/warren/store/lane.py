@@ -7,11 +7,12 @@ and not memory.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.message import Entry, Message
+from warren.broker.message import Entry, Message, short
 from warren.broker.store import Backing
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
@@ -64,6 +65,12 @@ class Lane(Backing):
         self.watermark: i64 = 0
         self.recovered_watermark: i64 = 0
         self._head_bytes: i64 = 0
+
+    def payload(self) -> bytes:
+        """What the log says of it: see RecoveredLane."""
+        queue = self.queue
+        facts = struct.pack(">IBBQ", self.number, self.level, 1 if self.durable else 0, self.watermark)
+        return facts + short(queue.vhost) + short(queue.name) + short(queue.incarnation)
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -180,7 +187,13 @@ class Lane(Backing):
     def _load_window(self, segment: Segment, rows: list[Row]) -> None:
         """Rows whose records lie close together: one read for all."""
         start = rows[0].offset
-        data = self.store.read(segment, start, rows[-1].offset + rows[-1].size - start)
+        size = rows[-1].offset + rows[-1].size - start
+        data = self.store.read(segment, start, size)
+        if len(data) < size and len(rows) > 1:
+            # Something on the way cannot be read: each for itself, so that the others are not lost with it.
+            for row in rows:
+                self._load_window(segment, [row])
+            return
         for row in rows:
             at = row.offset - start
             end = record_at(data, at, segment.number, row.offset)

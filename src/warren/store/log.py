@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from warren.broker.message import Entry, Message, short
+from warren.broker.message import Entry, Message
 from warren.broker.store import Backing, Store
 from warren.store.chores import Chore, DeleteChore, IndexChore, SettledChore, SyncJob
 from warren.store.disk import Disk
@@ -33,11 +33,11 @@ from warren.store.format import (
 )
 from warren.store.index import encode_index, encode_settled
 from warren.store.lane import Lane
+from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
-    from warren.store.recovery import RecoveredLane
 
 SEGMENT_BYTES: Final[i64] = 32 * 1024 * 1024
 # What one queue keeps in memory, and how many messages are read back at once.
@@ -105,6 +105,18 @@ class LogStore(Store):
             self.next_lane += 1
         self.lanes[lane.number] = lane
         return lane
+
+    def release(self, queue: Queue) -> None:
+        self._finish_record()
+        for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
+            del self.lanes[lane.number]
+            self._watermarks.pop(lane, None)
+            lane.release_head()
+            if lane.has_entries:
+                again = RecoveredLane(lane.payload())
+                for segment in self.segments.values():
+                    again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
+                self.recovered[again.key] = again
 
     def delete(self, queue: Queue) -> None:
         for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
@@ -190,9 +202,7 @@ class LogStore(Store):
         """Every segment says itself whose lanes are in it."""
         lane.announced_in = self.active.number
         lane.has_entries = True
-        queue = lane.queue
-        payload = struct.pack(">IBBQ", lane.number, lane.level, 1 if lane.durable else 0, lane.watermark)
-        payload += short(queue.vhost) + short(queue.name) + short(queue.incarnation)
+        payload = lane.payload()
         self.active.lanes[lane.number] = payload
         self._append(LANE_OPENED, payload)
         self._announced.append(payload)
@@ -322,6 +332,18 @@ class LogStore(Store):
         self._new_names = True
         self.is_named = False
 
+    def repeat(self, segment: Segment) -> None:
+        """Recovery: say again what a segment said about others whose own log is lost."""
+        payload = segment.settled_here.getvalue()
+        if payload:
+            self.active.settled_here.write(payload)
+            self._append(SETTLED, payload)
+        for number in segment.deleted_lanes:
+            self.active.deleted_lanes.append(number)
+            self._append(LANE_DELETED, struct.pack(">I", number))
+        for other in segment.settles:
+            self.active.settles[other] = True
+
     def continue_after(self, number: i64, size: i64) -> None:
         """Recovery: all that was found is durable, up to this segment and this size of it."""
         self.start_segment(number + 1, size)
@@ -440,7 +462,7 @@ class LogStore(Store):
             chore.wanted_by.settles.pop(segment.number, None)
         elif isinstance(chore, DeleteChore):
             self.segments.pop(segment.number, None)
-            self._close(segment)
+            self.close_files(segment)
         # Any of those in which nothing lives may have waited for this chore.
         for other in list(self.segments.values()):
             if other.live == 0:
@@ -486,9 +508,9 @@ class LogStore(Store):
         if len(self._open_for_reading) > _OPEN_FILES_MAX:
             oldest = next(iter(self._open_for_reading))
             if self._open_for_reading[oldest] is not segment:
-                self._close(self._open_for_reading.pop(oldest))
+                self.close_files(self._open_for_reading.pop(oldest))
 
-    def _close(self, segment: Segment) -> None:
+    def close_files(self, segment: Segment) -> None:
         self._open_for_reading.pop(segment.number, None)
         if segment.handle >= 0:
             self.disk.close(segment.handle)
@@ -519,4 +541,4 @@ class LogStore(Store):
                 # A disk that fails now was reported when it mattered.
                 self._has_failed = True
         for segment in self.segments.values():
-            self._close(segment)
+            self.close_files(segment)
