@@ -66,6 +66,16 @@ def test_a_handshake_that_does_not_come_is_not_waited_for() -> None:
         assert read_to_the_end(peer) == b""
 
 
+def test_who_still_sends_while_we_close_can_read_our_last_word(warren_broker: Broker) -> None:
+    with raw(warren_broker) as peer:
+        peer.sendall(b"GET / HTTP/1.1\r\n")
+        peer.recv(1, socket.MSG_PEEK)
+        wait_for_connections(warren_broker, 0)
+        for _ in range(100):
+            peer.sendall(bytes(10_000))
+        assert read_to_the_end(peer) == PROTOCOL_HEADER
+
+
 def test_a_consumer_that_does_not_read_does_not_fill_the_memory(warren_broker: Broker) -> None:
     count = 400
     with connect(warren_broker) as publisher, connect(warren_broker) as slow:
@@ -141,6 +151,9 @@ class Outgoing(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
+
+    def can_write_eof(self) -> bool:
+        return False
 
     def close(self) -> None:
         self.is_closed = True

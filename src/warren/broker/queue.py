@@ -179,6 +179,8 @@ class Queue(Destination):
             if consumer is None:
                 break
             entry = backing.fetch()
+            if entry is None:
+                break
             if is_expired(entry, now):
                 self.remove(entry, REASON_EXPIRED)
                 continue
@@ -215,10 +217,10 @@ class Queue(Destination):
         self.last_used = self.node.now
         if self.has_expiring:
             drop_expired(self)
-        if self.backing.length == 0:
+        entry = self.backing.fetch()
+        if entry is None:
             self.counters.got_empty += 1
             return None
-        entry = self.backing.fetch()
         if entry.redelivered:
             self.counters.redelivered += 1
         if self.has_expiring:
@@ -347,6 +349,7 @@ class Queue(Destination):
         self.exclusive_consumer = None
         self.unacked = 0
         self.unacked_bytes = 0
+        self.node.store.release(self)
         self.backing = self._open_backing()
         self.has_expiring = self.backing.length > 0
 
