@@ -75,6 +75,8 @@ class LogStore(Store):
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
         self.written: i64 = 0
+        # Once set, what was handed to the disk is in doubt, so nothing is written or called durable any more.
+        self.failure: OSError | None = None
         self._syncing = False
         self._unsynced: list[Segment] = []
         self._new_names = False
@@ -248,6 +250,16 @@ class LogStore(Store):
     # -- to the file, and to the disk ------------------------------------------------------------------------------
 
     def write(self) -> None:
+        """Raises OSError now and for ever once the disk has failed: whoever asked first may not be who stops."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._write()
+        except OSError as error:
+            self.failure = error
+            raise
+
+    def _write(self) -> None:
         self._finish_record()
         if len(self._settled) > 0:
             payload = self._settled.getvalue()
@@ -315,7 +327,7 @@ class LogStore(Store):
 
     def begin_sync(self) -> SyncJob | None:
         """What a thread should make durable now; None while it is at it, or when there is nothing."""
-        if self._syncing or self.written == self.synced:
+        if self._syncing or self.written == self.synced or self.failure is not None:
             return None
         self._syncing = True
         segments = self._unsynced
