@@ -64,6 +64,9 @@ class Load:
         self._threads: list[threading.Thread] = []
         self._connected = threading.Semaphore(0)
 
+    def body_for(self, identity: str) -> bytes:
+        return body_for(identity, self.largest)
+
     def start(self, port: int, round_number: int, seed: int) -> None:
         """Returns when all are connected, or the broker is gone."""
         self.is_stopping = False
@@ -138,7 +141,7 @@ class Load:
         exchange, key, queues = rng.choice(ROUTES)
         self.history.publish(channel, tag, identity, queues)
         self.copies += len(queues)
-        return publish_frames(exchange, key, identity, body_for(identity, self.largest), mandatory=True)
+        return publish_frames(exchange, key, identity, self.body_for(identity), mandatory=True)
 
     def _take_answers(self, client: Client, waiting: dict[int, None]) -> None:
         while client.events:
@@ -200,7 +203,7 @@ class Load:
         deliver = event.method
         assert isinstance(deliver, methods.BasicDeliver)
         identity = event.identity
-        intact = event.body == body_for(identity, self.largest)
+        intact = event.body == self.body_for(identity)
         self.history.deliver(channel, deliver.consumer_tag, identity, deliver.redelivered, intact)
 
     # -- definitions -----------------------------------------------------------------------------------------------
@@ -250,10 +253,10 @@ def _forget(waiting: dict[int, None], tag: int, multiple: bool) -> None:
         waiting.pop(one, None)
 
 
-def drain(load: Load, port: int) -> None:
+def drain(load: Load, port: int, queues: tuple[str, ...] = (*QUEUES, DEAD)) -> None:
     """Take and ack all that is left, queue by queue."""
     load.history.draining()
-    for queue in (*QUEUES, DEAD):
+    for queue in queues:
         client = Client(port, f"drain.{queue}")
         client.qos(200)
         client.consume(queue)
