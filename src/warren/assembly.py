@@ -70,7 +70,7 @@ class Assembly:
         return Context(
             node=server.node,
             tick=host.tick,
-            wake=host.wake,
+            end_turn=host.end_turn,
             verify_password=host.is_right_password,
             hash_password=host.hash_password,
             hasher=server.passwords,

@@ -24,7 +24,7 @@ from warren.amqp.methods import (
 )
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
-from warren.errors import CommandInvalid, SyntaxRefused
+from warren.errors import CommandInvalid, FrameError, SyntaxRefused
 
 kinds = pytest.mark.parametrize("kind", METHODS, ids=lambda kind: kind.name)
 
@@ -63,7 +63,7 @@ def test_a_length_that_lies_escapes_as_nothing_but_a_syntax_error(kind: type[Met
     for lie in wire.lies(encode_method(wire.full_method(kind))):
         try:
             decoded(kind.id, lie)
-        except SyntaxRefused:
+        except (SyntaxRefused, FrameError):
             continue
 
 
@@ -71,7 +71,7 @@ def test_a_length_that_lies_escapes_as_nothing_but_a_syntax_error(kind: type[Met
 def test_arbitrary_arguments_are_a_method_or_a_syntax_error(kind: type[Method], data: bytes) -> None:
     try:
         method = decoded(kind.id, data)
-    except SyntaxRefused:
+    except (SyntaxRefused, FrameError):
         return
     assert decoded(kind.id, encode_method(method)) == method
 
@@ -130,7 +130,12 @@ def test_a_delivery_tag_is_unsigned() -> None:
     assert decoded(constants.BASIC_ACK, b"\xff" * 8 + b"\x00") == BasicAck((1 << 64) - 1, False)
 
 
-def test_a_name_that_is_not_utf8_survives() -> None:
+def test_a_name_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(FrameError, match="Malformed UTF-8 in shortstr"):
+        decoded(constants.QUEUE_DECLARE, b"\x00\x00\x02\xff\xfe\x00\x00\x00\x00\x00")
+
+
+def test_a_routing_key_that_is_not_utf8_survives() -> None:
     encoded = b"\x00\x00\x02\xff\xfe\x01\x80\x00"
     method = decoded(constants.BASIC_PUBLISH, encoded)
     assert encode_method(method) == encoded

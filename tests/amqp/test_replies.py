@@ -12,7 +12,7 @@ from warren.amqp.fields import Field
 from warren.amqp.methods import Method, decode_method
 from warren.errors import SyntaxRefused
 
-NAME = "näme\udcff"
+NAME = "näme"
 
 
 def unframed(frame: bytes) -> tuple[int, Method]:

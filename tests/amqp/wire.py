@@ -108,7 +108,7 @@ def _values(name: str, default: object, texts: st.SearchStrategy[str]) -> st.Sea
     return tables
 
 
-def methods_of(kind: type[Method], texts: st.SearchStrategy[str] = any_text) -> st.SearchStrategy[Method]:
+def methods_of(kind: type[Method], texts: st.SearchStrategy[str] = short_text) -> st.SearchStrategy[Method]:
     """Every method of one class, whatever its arguments."""
     default = kind()
     arguments = {name: _values(name, getattr(default, name), texts) for name in kind.fields}

@@ -127,7 +127,7 @@ class FakeBacking(Backing):
         self._fail_if_told("publish")
         self.discarded.append(message)
 
-    def fetch(self) -> Entry:
+    def fetch(self) -> Entry | None:
         self._fail_if_told("fetch")
         return super().fetch()
 

@@ -11,7 +11,7 @@ def clear(world: World, name: str = "memory") -> None:
     world.flush()
 
 
-def test_a_publisher_is_blocked_by_its_next_publish_which_still_counts(world: World) -> None:
+def test_a_publisher_is_blocked_by_its_next_publish_which_waits(world: World) -> None:
     channel = world.channel()
     channel.declare("q")
     world.node.set_alarm("memory", True)
@@ -22,6 +22,8 @@ def test_a_publisher_is_blocked_by_its_next_publish_which_still_counts(world: Wo
     assert channel.client.expect(methods.ConnectionBlocked).reason == "low on memory"
     assert not channel.client.wire.is_reading()
     assert channel.client.connection.state == "blocked"
+    assert world.queue("q").backing.length == 0
+    clear(world)
     assert world.queue("q").backing.length == 1
 
 
@@ -30,10 +32,22 @@ def test_a_publish_in_pieces_blocks_too(world: World) -> None:
     channel.declare("q")
     world.node.set_alarm("disk", True)
     data = publish_frames(1, "pieces", "q")
-    channel.client.feed(data[:-3])
-    assert channel.client.take() == []
-    channel.client.feed(data[-3:])
+    for byte in data:
+        channel.client.feed(bytes([byte]))
     assert channel.client.expect(methods.ConnectionBlocked).reason == "low on disk"
+    assert channel.client.take() == []
+    clear(world, "disk")
+    assert channel.bodies_in("q") == [b"pieces"]
+
+
+def test_a_publish_whose_method_came_before_the_alarm_is_taken_to_its_end(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    data = publish_frames(1, "pieces", "q")
+    channel.client.feed(data[:-3])
+    world.node.set_alarm("disk", True)
+    channel.client.feed(data[-3:])
+    assert world.queue("q").backing.length == 1
 
 
 def test_both_alarms_are_told_as_one(world: World) -> None:
@@ -51,7 +65,7 @@ def test_nothing_behind_the_publish_is_handled_until_the_alarm_is_over(world: Wo
     more = publish_frames(1, "second", "q") + frame(methods.QueueDeclare(queue="q", passive=True), 1)
     channel.client.feed(publish_frames(1, "first", "q") + more)
     channel.client.feed(publish_frames(1, "third", "q"))
-    assert world.queue("q").backing.length == 1
+    assert world.queue("q").backing.length == 0
     assert channel.take() == []
     clear(world)
     channel.client.receive()
@@ -114,10 +128,12 @@ def test_a_connection_may_be_opened_during_an_alarm(world: World) -> None:
 def test_a_blocked_connection_still_gets_deliveries(world: World) -> None:
     channel, other = world.channel(), world.channel()
     channel.declare("q")
+    other.publish("for you", "q")
+    assert other.get("q") is not None
     channel.consume("q")
     world.node.set_alarm("memory", True)
     channel.publish("m", "nowhere")
-    other.publish("for you", "q")
+    other.nack(1)
     assert channel.delivered() == [b"for you"]
 
 

@@ -51,6 +51,7 @@ def test_after_a_channel_error_all_but_close_is_ignored(world: World) -> None:
 def test_a_client_that_closes_while_being_closed_is_answered(channel: ChannelClient) -> None:
     channel.refused(methods.BasicGet(queue="missing"))
     channel.close()
+    channel.send(methods.ChannelCloseOk())
     channel.client.channel(1)
 
 

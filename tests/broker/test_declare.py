@@ -58,9 +58,10 @@ def test_names_of_the_broker_are_reserved(channel: ChannelClient) -> None:
     )
 
 
-def test_a_generated_name_may_be_declared_again(channel: ChannelClient) -> None:
+def test_a_generated_name_may_be_declared_passively_only(channel: ChannelClient) -> None:
     name = channel.declare("").queue
-    assert channel.declare(name).queue == name
+    assert channel.declare(name, passive=True).queue == name
+    assert channel.refused(declaration(name))[0] == 403
 
 
 def test_line_ends_are_stripped_from_names(world: World) -> None:

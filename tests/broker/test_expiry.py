@@ -180,6 +180,21 @@ def test_of_policy_and_argument_the_shorter_ttl_counts(world: World) -> None:
     assert ready(world) == 0
 
 
+def test_what_a_dropped_head_leaves_at_the_head_is_timed(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q", x_max_length=2)
+    channel.publish("for ever", "q")
+    channel.publish("short", "q", properties=expiring(100))
+    channel.publish("last", "q")
+    world.advance(100)
+    assert ready(world) == 1
+    world.set_policy("^q$", {"max-length": 2})
+    channel.publish("short", "q", properties=expiring(100))
+    world.set_policy("^q$", {"max-length": 1})
+    world.advance(100)
+    assert ready(world) == 0
+
+
 def test_many_messages_expire_each_in_its_time(world: World) -> None:
     channel = world.channel()
     channel.declare("q", x_message_ttl=100)

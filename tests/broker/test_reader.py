@@ -159,7 +159,7 @@ MALFORMED = {
     "a method frame without a method": (raw_frame(FRAME_METHOD, 1, b"ab"), 501),
     "a heartbeat on a channel": (raw_frame(FRAME_HEARTBEAT, 1, b""), 505),
     "an unknown method": (raw_frame(FRAME_METHOD, 1, struct.pack(">HH", 60, 99)), 503),
-    "arguments cut short": (raw_frame(FRAME_METHOD, 1, struct.pack(">HH", 50, 10) + b"\x00"), 502),
+    "arguments cut short": (raw_frame(FRAME_METHOD, 1, struct.pack(">HH", 50, 10) + b"\x00"), 501),
     "a header without a publish": (header_frame(1), 505),
     "a body without a publish": (raw_frame(FRAME_BODY, 1, b"x"), 505),
     "a body without a header": (PUBLISH + raw_frame(FRAME_BODY, 1, b"x"), 505),

@@ -8,6 +8,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import pytest
 
@@ -53,7 +54,8 @@ def _play(start: AbstractContextManager[Broker], names: list[str]) -> dict[str, 
 
 def _needed(items: list[pytest.Item]) -> list[str]:
     """The sessions of the tests that were asked for, in no particular order but each once."""
-    callspecs = [item.callspec for item in items if isinstance(item, pytest.Function) and hasattr(item, "callspec")]
+    here = [item for item in items if isinstance(item, pytest.Function) and item.path.parent == Path(__file__).parent]
+    callspecs = [item.callspec for item in here if hasattr(item, "callspec")]
     return sorted({str(spec.params["name"]) for spec in callspecs if "name" in spec.params})
 
 

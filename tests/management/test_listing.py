@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from warren.errors import WarrenError
 from warren.management.listing import Item, listing
 from warren.management.refusals import Refusal
 
@@ -37,8 +38,19 @@ def test_a_name_filters_by_its_part() -> None:
     assert names(listing(ITEMS, {"page": "1", "name": "Q24"})) == [f"q24{last}" for last in range(10)]
 
 
-def test_an_expression_is_taken_for_a_part_of_a_name() -> None:
-    assert names(listing(ITEMS, {"page": "1", "name": "(a+)+$", "use_regex": "true"})) == []
+def test_a_name_may_be_an_expression() -> None:
+    found = names(listing(ITEMS, {"page": "1", "name": "^q(00|24)[0-4]$", "use_regex": "true"}))
+    assert found == [f"q{ten}{last}" for ten in ("00", "24") for last in range(5)]
+
+
+def test_an_expression_cannot_hold_the_loop() -> None:
+    evil: list[Item] = [{"name": "a" * 200 + "!"}]
+    assert names(listing(evil, {"page": "1", "name": "(a+)+$", "use_regex": "true"})) == []
+
+
+def test_an_expression_that_is_none_is_refused() -> None:
+    with pytest.raises(WarrenError):
+        listing(ITEMS, {"page": "1", "name": "(", "use_regex": "true"})
 
 
 def test_sorted_by_any_column_also_inside_objects() -> None:

@@ -27,7 +27,7 @@ from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.vhost import VHost
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
-from warren.errors import NO_METHOD, NotAllowed
+from warren.errors import NO_METHOD, NotAllowed, WarrenError
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -328,7 +328,10 @@ class Node:
     def install_interceptor(self, interceptor: Interceptor) -> None:
         for name in interceptor.applies_to():
             if name in self.interceptors:
-                raise ValueError(f"two interceptors want {name}: {self.interceptors[name]!r} and {interceptor!r}")
+                first = self.interceptors[name]
+                raise WarrenError(
+                    f"two interceptors want {name}: {type(first).__name__} and {type(interceptor).__name__}"
+                )
             self.interceptors[name] = interceptor
         self.intercepts_publish = _PUBLISH in self.interceptors
         self.intercepts_ack = _ACK in self.interceptors

@@ -98,8 +98,8 @@ def _target(channel: Channel, arguments: bytes) -> Target:
             return known
     reader = ArgumentReader(arguments, 0, len(arguments))
     reader.short()
-    name = reader.shortstr()
-    key = reader.shortstr()
+    name = reader.any_shortstr()
+    key = reader.any_shortstr()
     flags = reader.octet()
     reader.finish()
     if flags & _IMMEDIATE:

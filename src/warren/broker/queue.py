@@ -83,7 +83,7 @@ class Queue(Destination):
         self.policy: str | None = None
         self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}
-        self.options = QueueOptions(arguments, {}, type_)
+        self.options = self._options()
         self.counters = QueueCounters()
         self.consumers = Consumers()
         self.exclusive_consumer: Consumer | None = None
@@ -137,7 +137,8 @@ class Queue(Destination):
         backing.publish(entry)
         if options.has_length_limit:
             drop_excess(self)
-        if entry.expires_at != NEVER:
+        if self.has_expiring:
+            # Whatever this message is like: one that had to go for it may have left another at the head.
             arm_expiry(self)
         return True
 
@@ -178,6 +179,8 @@ class Queue(Destination):
             if consumer is None:
                 break
             entry = backing.fetch()
+            if entry is None:
+                break
             if is_expired(entry, now):
                 self.remove(entry, REASON_EXPIRED)
                 continue
@@ -214,10 +217,10 @@ class Queue(Destination):
         self.last_used = self.node.now
         if self.has_expiring:
             drop_expired(self)
-        if self.backing.length == 0:
+        entry = self.backing.fetch()
+        if entry is None:
             self.counters.got_empty += 1
             return None
-        entry = self.backing.fetch()
         if entry.redelivered:
             self.counters.redelivered += 1
         if self.has_expiring:
@@ -318,15 +321,22 @@ class Queue(Destination):
         self.operator_policy = operator_policy
         self.effective_policy = definition
         expires = self.options.expires
-        self.options = QueueOptions(self.arguments, definition, self.type)
+        self.options = self._options()
         if self.options.expires != expires:
             # A queue that was idle before there was a rule has all of its time from now on.
             self.last_used = self.node.now
         if self.options.has_length_limit:
             drop_excess(self)
+            arm_expiry(self)
         self.arm_idle()
         for decorator in self.decorators:
             decorator.policy_changed(self)
+
+    def _options(self) -> QueueOptions:
+        options = QueueOptions(self.arguments, self.effective_policy, self.type)
+        if options.consumer_timeout < 0:
+            options.consumer_timeout = self.node.settings.consumer_timeout_ms
+        return options
 
     def arm_idle(self) -> None:
         """x-expires: start counting unless somebody consumes."""
@@ -339,6 +349,7 @@ class Queue(Destination):
         self.exclusive_consumer = None
         self.unacked = 0
         self.unacked_bytes = 0
+        self.node.store.release(self)
         self.backing = self._open_backing()
         self.has_expiring = self.backing.length > 0
 

@@ -19,9 +19,12 @@ from warren.management import (
     definitions,
     exchanges,
     health,
+    limits,
+    messages,
     metrics,
     overview,
     page,
+    parameters,
     permissions,
     policies,
     queues,
@@ -42,9 +45,12 @@ RESOURCES: Final = (
     connections,
     channels,
     consumers,
+    messages,
     users,
     permissions,
     policies,
+    limits,
+    parameters,
     definitions,
     health,
     metrics,
@@ -78,7 +84,8 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope["path"] = scope["raw_path"].decode("latin-1")
+            # Tools differ in whether they end a path with a slash.
+            scope["path"] = scope["raw_path"].decode("latin-1").rstrip("/") or "/"
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

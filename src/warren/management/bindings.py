@@ -6,13 +6,16 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.amqp.fields import plain_table, table_of
+from warren.amqp.fields import plain_table
+from warren.amqp.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
+from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Binding, Destination
 from warren.broker.vhost import VHost
+from warren.management.arguments import arguments_in
 from warren.management.calls import CREATED, Call, done, route
 from warren.management.listing import Item
 from warren.management.names import properties_key
-from warren.management.refusals import Refusal, bad_request, not_found
+from warren.management.refusals import bad_request, not_found
 
 _KINDS: Final = {"q": "queue", "e": "exchange"}
 
@@ -54,45 +57,38 @@ async def show(call: Call) -> Response:
 
 
 async def add(call: Call) -> Response:
-    vhost = call.vhost()
-    kind, source, name = kind_of(call), call.path("source"), call.path("destination")
+    kind, source, name = kind_of(call), source_in(call), call.path("destination")
     body = await call.body()
-    key, arguments = body.get("routing_key", ""), body.get("arguments", {})
-    if not isinstance(key, str) or not isinstance(arguments, dict):
-        raise bad_request("routing_key must be text and arguments an object")
-    require(vhost.exchanges.get(source), "exchange", source, vhost.name)
-    require((vhost.queues if kind == "queue" else vhost.exchanges).get(name), kind, name, vhost.name)
-    call.check(vhost.name, kind, name, "write")
-    call.check(vhost.name, "exchange", source, "read")
-    vhost.add_binding(source, kind, name, key, table_of(arguments))
-    made = [
-        binding
-        for binding in between(call)
-        if binding.routing_key == key and plain_table(binding.arguments) == arguments
-    ]
-    location = {"location": f"{call.request.path_params['destination']}/{properties_key(made[-1])}"} if made else None
-    return Response(status_code=CREATED, headers=location)
+    key, arguments = body.get("routing_key", ""), arguments_in(body)
+    if not isinstance(key, str):
+        raise bad_request("routing_key must be text")
+    if kind == "queue":
+        call.act(QueueBind(queue=name, exchange=source, routing_key=key, arguments=arguments))
+    else:
+        call.act(ExchangeBind(destination=name, source=source, routing_key=key, arguments=arguments))
+    made = [each for each in between(call) if each.routing_key == key and each.arguments == arguments]
+    location = f"{call.request.path_params['destination']}/{properties_key(made[-1])}"
+    return Response(status_code=CREATED, headers={"location": location})
 
 
 async def remove(call: Call) -> Response:
-    vhost, binding = call.vhost(), find(call)
-    kind = kind_of(call)
-    call.check(vhost.name, kind, binding.destination.name, "write")
-    call.check(vhost.name, "exchange", binding.source, "read")
-    vhost.remove_binding(binding.source, kind, binding.destination.name, binding.routing_key, binding.arguments)
+    binding = find(call)
+    name, key, arguments = binding.destination.name, binding.routing_key, binding.arguments
+    if kind_of(call) == "queue":
+        call.act(QueueUnbind(queue=name, exchange=binding.source, routing_key=key, arguments=arguments))
+    else:
+        call.act(ExchangeUnbind(destination=name, source=binding.source, routing_key=key, arguments=arguments))
     return done()
 
 
-def require(found: Destination | None, kind: str, name: str, vhost: str) -> None:
-    if found is None:
-        raise Refusal(404, "not_found", f"no {kind} '{name}' in vhost '{vhost}'")
+def source_in(call: Call) -> str:
+    source = call.path("source")
+    return "" if source == DEFAULT_EXCHANGE else source
 
 
 def between(call: Call) -> list[Binding]:
     vhost = call.vhost()
-    source, kind, name = call.path("source"), kind_of(call), call.path("destination")
-    if source == "amq.default":
-        source = ""
+    source, kind, name = source_in(call), kind_of(call), call.path("destination")
     return [
         binding
         for binding in of_vhost(vhost)

@@ -15,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from warren.amqp.methods import Method
 from warren.broker.access import User, is_loopback
 from warren.broker.definitions import Hasher
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
+from warren.management.direct import Closed, DirectClient
 from warren.management.listing import Item, columns, listing
 from warren.management.rates import Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
@@ -39,7 +41,7 @@ class Context:
 
     node: Node
     tick: Callable[[], None]
-    wake: Callable[[], None]
+    end_turn: Callable[[], None]
     verify_password: Callable[[str, str, str], Awaitable[bool]]
     hash_password: Callable[[str], Awaitable[tuple[str, str]]]
     hasher: Hasher
@@ -108,11 +110,28 @@ class Call:
             return [self.vhost()]
         return [vhost for vhost in self.node.vhosts.values() if self.may_see(vhost.name)]
 
-    def check(self, vhost: str, kind: str, name: str, action: str) -> None:
-        """Raises as a channel would: the API is no way around permissions."""
-        if not self.node.access.may_access_vhost(self.user.name, vhost):
+    def vhost_to_use(self) -> VHost:
+        """The virtual host in the path, for acting in it as a client of its own would."""
+        vhost = self.node.vhosts.get(self.path("vhost"))
+        if vhost is None:
+            raise Refusal(404, "not_found", "vhost_not_found")
+        if not self.node.access.may_access_vhost(self.user.name, vhost.name):
             raise not_authorised("User not authorised to access virtual host")
-        self.node.access.check(self.user.name, vhost, kind, name, action)
+        return vhost
+
+    def act(self, method: Method) -> None:
+        """Do as a client would that sends this method in the virtual host of the path."""
+        with DirectClient(self.node, self.user.name, self.vhost_to_use()) as client:
+            try:
+                client.call(method)
+            except Closed as closed:
+                raise closed.refusal() from closed
+
+    def required(self, body: Item, *keys: str) -> Item:
+        missing = [key for key in keys if key not in body]
+        if missing:
+            raise bad_request("[" + ",".join(f"{{key_missing,{key}}}" for key in missing) + "]")
+        return body
 
     async def body(self) -> Item:
         """The JSON object of the request; no body is an empty one."""
@@ -152,7 +171,8 @@ def route(path: str, needs: Needs = Needs.MANAGEMENT, **handlers: Handler) -> Ro
         user = await log_in(request, context)
         check_tag(user, needs)
         response = await handlers[request.method.replace("HEAD", "GET")](Call(request, context, user))
-        context.wake()
+        # What was changed must be durable before anybody reads that it is so.
+        context.end_turn()
         return response
 
     return Route(path, endpoint, methods=list(handlers))

@@ -7,13 +7,14 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
+from warren.amqp.methods import ExchangeDeclare, ExchangeDelete
+from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Exchange
 from warren.management import bindings
-from warren.management.calls import Call, route
+from warren.management.arguments import arguments_in, flag_in
+from warren.management.calls import Call, done, route
 from warren.management.listing import Item
-from warren.management.refusals import not_found
-
-DEFAULT_NAME: Final = "amq.default"
+from warren.management.refusals import bad_request, not_found
 
 
 def describe(call: Call, exchange: Exchange) -> Item:
@@ -50,9 +51,37 @@ async def list_arriving(call: Call) -> Response:
     return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), find(call))])
 
 
-def find(call: Call) -> Exchange:
+async def put(call: Call) -> Response:
+    vhost, name, body = call.vhost_to_use(), call.path("name"), await call.body()
+    is_new = name not in vhost.exchanges
+    type_ = body.get("type", "direct")
+    if not isinstance(type_, str):
+        raise bad_request("type must be text")
+    call.act(
+        ExchangeDeclare(
+            exchange=name,
+            type=type_,
+            durable=flag_in(body, "durable"),
+            auto_delete=flag_in(body, "auto_delete"),
+            internal=flag_in(body, "internal"),
+            arguments=arguments_in(body),
+        )
+    )
+    return done(is_new)
+
+
+async def delete(call: Call) -> Response:
+    call.act(ExchangeDelete(exchange=find(call).name, if_unused=call.flag("if-unused")))
+    return done()
+
+
+def exchange_in(call: Call) -> str:
     name = call.path("name")
-    exchange = call.vhost().exchanges.get("" if name == DEFAULT_NAME else name)
+    return "" if name == DEFAULT_EXCHANGE else name
+
+
+def find(call: Call) -> Exchange:
+    exchange = call.vhost().exchanges.get(exchange_in(call))
     if exchange is None:
         raise not_found()
     return exchange
@@ -61,7 +90,7 @@ def find(call: Call) -> Exchange:
 ROUTES: Final = [
     route("/api/exchanges", GET=list_exchanges),
     route("/api/exchanges/{vhost}", GET=list_exchanges),
-    route("/api/exchanges/{vhost}/{name}", GET=show),
+    route("/api/exchanges/{vhost}/{name}", GET=show, PUT=put, DELETE=delete),
     route("/api/exchanges/{vhost}/{name}/bindings/source", GET=list_leaving),
     route("/api/exchanges/{vhost}/{name}/bindings/destination", GET=list_arriving),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from warren.broker.pattern import Pattern
 from warren.management.refusals import Refusal, bad_request
 
 PAGE_SIZE: Final = 100
@@ -42,9 +43,7 @@ def _page(items: list[Item], query: Mapping[str, str], page: int, size: int) -> 
     if page < 1 or not 1 <= size <= PAGE_SIZE_MAX:
         raise bad_request(_INVALID)
     total = len(items)
-    # Always a substring, also with use_regex: a pattern from outside could keep the loop busy for minutes.
-    name = query.get("name", "").lower()
-    found = [item for item in items if name in str(item.get("name", "")).lower()]
+    found = _named(items, query)
     count = max(-(-len(found) // size), 1)
     if page > count:
         raise Refusal(400, "page_out_of_range", f"Page out of range, page: {page} page size: {size}, len: {len(found)}")
@@ -58,6 +57,15 @@ def _page(items: list[Item], query: Mapping[str, str], page: int, size: int) -> 
         "page_count": count,
         "items": [columns(item, query) for item in shown],
     }
+
+
+def _named(items: list[Item], query: Mapping[str, str]) -> list[Item]:
+    wanted = query.get("name", "")
+    if query.get("use_regex") == "true":
+        # Matched in linear time: an expression from outside must not hold the loop.
+        pattern = Pattern(wanted)
+        return [item for item in items if pattern.matches(str(item.get("name", "")))]
+    return [item for item in items if wanted.lower() in str(item.get("name", "")).lower()]
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:

@@ -47,7 +47,7 @@ async def show(call: Call) -> Response:
 
 async def put(call: Call) -> Response:
     user, vhost = both_exist(call)
-    patterns = texts_in(await call.body(), _ACTIONS)
+    patterns = texts_in(call, await call.body(), _ACTIONS)
     is_new = not call.node.access.may_access_vhost(user, vhost)
     administer.set_permission(call.node, user, vhost, *patterns)
     return done(is_new)
@@ -78,7 +78,7 @@ async def show_topics(call: Call) -> Response:
 
 async def put_topic(call: Call) -> Response:
     user, vhost = both_exist(call)
-    exchange, write, read = texts_in(await call.body(), ("exchange", "write", "read"))
+    exchange, write, read = texts_in(call, await call.body(), ("exchange", "write", "read"))
     is_new = (user, vhost, exchange) not in call.node.access.topic_permissions
     administer.set_topic_permission(call.node, user, vhost, exchange, write, read)
     return done(is_new)
@@ -96,10 +96,8 @@ def both_exist(call: Call) -> tuple[str, str]:
     return user, vhost
 
 
-def texts_in(body: Item, keys: tuple[str, ...]) -> list[str]:
-    missing = [key for key in keys if key not in body]
-    if missing:
-        raise bad_request("[" + ",".join(f"{{key_missing,{key}}}" for key in missing) + "]")
+def texts_in(call: Call, body: Item, keys: tuple[str, ...]) -> list[str]:
+    call.required(body, *keys)
     for key in keys:
         if not isinstance(body[key], str):
             raise bad_request(f"{key} must be text")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from warren.broker import administer
 from warren.broker.policies import Policy
 from warren.management.calls import Call, Needs, done, route
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import not_found
 
 
 def found_in(call: Call) -> list[Policy]:
@@ -64,10 +64,7 @@ async def delete_operator(call: Call) -> Response:
 
 async def rule_in(call: Call) -> tuple[object, object, object, object]:
     """Pattern, definition, priority and what it applies to; their values are checked by the broker."""
-    body = await call.body()
-    for key in ("pattern", "definition"):
-        if key not in body:
-            raise bad_request(f"[{{key_missing,{key}}}]")
+    body = call.required(await call.body(), "pattern", "definition")
     return body["pattern"], body["definition"], body.get("priority", 0), body.get("apply-to", "all")
 
 

@@ -7,9 +7,11 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
+from warren.amqp.methods import QueueDeclare, QueueDelete, QueuePurge
 from warren.broker.queue import Queue
 from warren.management import bindings, consumers
-from warren.management.calls import Call, route
+from warren.management.arguments import arguments_in, flag_in
+from warren.management.calls import Call, done, route
 from warren.management.listing import Item
 from warren.management.refusals import not_found
 from warren.management.times import iso
@@ -91,6 +93,31 @@ async def list_bindings(call: Call) -> Response:
     return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), queue)])
 
 
+async def put(call: Call) -> Response:
+    vhost, name, body = call.vhost_to_use(), call.path("name"), await call.body()
+    is_new = name not in vhost.queues
+    call.act(
+        QueueDeclare(
+            queue=name,
+            durable=flag_in(body, "durable"),
+            auto_delete=flag_in(body, "auto_delete"),
+            arguments=arguments_in(body),
+        )
+    )
+    return done(is_new)
+
+
+async def delete(call: Call) -> Response:
+    name = find(call).name
+    call.act(QueueDelete(queue=name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")))
+    return done()
+
+
+async def purge(call: Call) -> Response:
+    call.act(QueuePurge(queue=find(call).name))
+    return done()
+
+
 def find(call: Call) -> Queue:
     queue = call.vhost().queues.get(call.path("name"))
     if queue is None:
@@ -101,6 +128,7 @@ def find(call: Call) -> Queue:
 ROUTES: Final = [
     route("/api/queues", GET=list_queues),
     route("/api/queues/{vhost}", GET=list_queues),
-    route("/api/queues/{vhost}/{name}", GET=show),
+    route("/api/queues/{vhost}/{name}", GET=show, PUT=put, DELETE=delete),
+    route("/api/queues/{vhost}/{name}/contents", DELETE=purge),
     route("/api/queues/{vhost}/{name}/bindings", GET=list_bindings),
 ]

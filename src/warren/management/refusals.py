@@ -14,14 +14,16 @@ REALM: Final = 'Basic realm="RabbitMQ Management"'
 
 
 class Refusal(Exception):
-    def __init__(self, status: int, error: str, reason: str) -> None:
+    """`reason` is a text, or where RabbitMQ does so a list of a word and what it is about."""
+
+    def __init__(self, status: int, error: str, reason: str | list[object]) -> None:
         super().__init__(reason)
         self.status = status
         self.error = error
         self.reason = reason
 
 
-def bad_request(reason: str) -> Refusal:
+def bad_request(reason: str | list[object]) -> Refusal:
     return Refusal(400, "bad_request", reason)
 
 
@@ -33,7 +35,7 @@ def not_authorised(reason: str) -> Refusal:
     return Refusal(401, "not_authorised", reason)
 
 
-def response_of(status: int, error: str, reason: str) -> Response:
+def response_of(status: int, error: str, reason: str | list[object]) -> Response:
     headers = {"WWW-Authenticate": REALM} if status == 401 else None
     return JSONResponse({"error": error, "reason": reason}, status, headers)
 

@@ -56,6 +56,25 @@ async def delete(call: Call) -> Response:
     return done()
 
 
+async def delete_many(call: Call) -> Response:
+    names = call.required(await call.body(), "users")["users"]
+    if not isinstance(names, list):
+        raise bad_request("users must be a list of names")
+    for name in names:
+        if name not in call.node.access.users:
+            raise bad_request(["no_such_user", name])
+    for name in names:
+        administer.delete_user(call.node, name)
+    return done()
+
+
+async def list_idle(call: Call) -> Response:
+    """Those who may use no virtual host at all."""
+    allowed = {user for user, _ in call.node.access.permissions}
+    users = [user for user in call.node.access.users.values() if user.name not in allowed]
+    return call.listing([administer.user_definition(user) for user in users])
+
+
 async def list_permissions(call: Call) -> Response:
     name = find(call).name
     return call.listing([each for each in permissions.all_of(call.node) if each["user"] == name])
@@ -75,6 +94,8 @@ def find(call: Call) -> User:
 
 ROUTES: Final = [
     route("/api/users", Needs.ADMINISTRATOR, GET=list_users),
+    route("/api/users/bulk-delete", Needs.ADMINISTRATOR, POST=delete_many),
+    route("/api/users/without-permissions", Needs.ADMINISTRATOR, GET=list_idle),
     route("/api/users/{user}", Needs.ADMINISTRATOR, GET=show, PUT=put, DELETE=delete),
     route("/api/users/{user}/permissions", Needs.ADMINISTRATOR, GET=list_permissions),
     route("/api/users/{user}/topic-permissions", Needs.ADMINISTRATOR, GET=list_topic_permissions),

@@ -56,7 +56,7 @@ class LoopHost:
     def wake(self) -> None:
         if not self._is_flush_due:
             self._is_flush_due = True
-            self.loop.call_soon(self._end_turn)
+            self.loop.call_soon(self.end_turn)
 
     def tick(self) -> None:
         """Hand in the time; due timers fire."""
@@ -68,7 +68,15 @@ class LoopHost:
         except Exception:
             log.exception("a timer failed")
 
-    def _end_turn(self) -> None:
+    def advance(self, milliseconds: int) -> None:
+        self.clock.advance(milliseconds)
+        if self._timer is not None:
+            # It counts down in the time that was; the end of the turn sets it anew.
+            self._timer.cancel()
+        self.tick()
+
+    def end_turn(self) -> None:
+        """Everything that happened takes effect outside, now."""
         self._is_flush_due = False
         node, timer = self._node, self._timer
         if node is None or timer is None:

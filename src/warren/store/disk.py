@@ -27,6 +27,8 @@ class Disk(Protocol):
 
     def size(self, name: str) -> int: ...
 
+    def truncate(self, handle: int, size: int) -> None: ...
+
     def sync(self, handle: int) -> None: ...
 
     def sync_directory(self) -> None: ...
@@ -60,13 +62,18 @@ class RealDisk:
     def append(self, handle: int, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(handle, rest) :]
+            # On its own line: mypyc evaluates a call in the bounds of a slice twice.
+            written = os.write(handle, rest)
+            rest = rest[written:]
 
     def read(self, handle: int, size: int, offset: int) -> bytes:
         return os.pread(handle, size, offset)
 
     def size(self, name: str) -> int:
         return os.stat(self._path(name)).st_size
+
+    def truncate(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
 
     def sync(self, handle: int) -> None:
         os.fdatasync(handle)

@@ -1,9 +1,10 @@
 """The bytes of a segment: a file header, then records, each with its length and checksum.
 
-    file    "WARRENLG" version(2) segment(8) crc(4)
+    file    "WARRENLG" version(2) segment(8) size of the segment before it(8) crc(4)
     record  magic(2) kind(1) spare(1) length(4) crc(4) payload(length)
 
 All numbers are big-endian. docs/storage.md tells what the payloads mean and what a crash can leave of them.
+A checksum starts from where its record stands, so that bytes in the wrong place, or in the wrong file, are damage too.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, wr
 from mypy_extensions import i16, i32, i64, u8
 
 from warren.broker.message import Message, Origin, short
+from warren.errors import WarrenError
 
 VERSION: Final = 1
 FILE_MAGIC: Final = b"WARRENLG"
-FILE_HEADER_SIZE: Final = 22
+FILE_HEADER_SIZE: Final = 30
 RECORD_MAGIC: Final[i64] = 0x5752
 RECORD_HEADER_SIZE: Final[i64] = 12
 
@@ -35,32 +37,46 @@ _PERSISTENT: Final = 1
 _PLACES_AT: Final[i64] = 6
 # lane(4) sequence(8) expires(8) moved from(8)
 PLACE_SIZE: Final[i64] = 28
+# How often a damaged segment may be read from end to end in search of the next record.
+_PATIENCE: Final[i64] = 64
+# Of one record; a message that went to more queues has several.
+PLACES_MAX: Final[i64] = 0x7FFF
 
 
-def file_header(segment: int) -> bytes:
-    head = FILE_MAGIC + struct.pack(">HQ", VERSION, segment)
+def file_header(segment: int, previous_size: int) -> bytes:
+    head = FILE_MAGIC + struct.pack(">HQQ", VERSION, segment, previous_size)
     return head + struct.pack(">I", zlib.crc32(head))
 
 
-def is_file_header(data: bytes, segment: int) -> bool:
-    return data[:FILE_HEADER_SIZE] == file_header(segment)
+def read_file_header(data: bytes, segment: int) -> int:
+    """How long the segment before this one was when it was left; -1 when the header is damaged or another's."""
+    head = data[: FILE_HEADER_SIZE - 4]
+    if data[FILE_HEADER_SIZE - 4 : FILE_HEADER_SIZE] != struct.pack(">I", zlib.crc32(head)):
+        return -1
+    magic, version, own, previous_size = struct.unpack(">8sHQQ", head)
+    if magic != FILE_MAGIC or own != segment:
+        return -1
+    if version != VERSION:
+        raise WarrenError(f"segment {segment} has version {version} and this Warren reads version {VERSION}")
+    return int(previous_size)
 
 
-def seed(kind: i64, length: i64) -> int:
-    """The checksum starts from the header's fields, so that damage there shows as well."""
-    return (length * 31 + kind) & 0xFFFFFFFF
+def seed(segment: i64, offset: i64, kind: i64, length: i64) -> int:
+    """Where a checksum starts from: damage to the header's fields shows as well, and so does a record out of place."""
+    return (offset * 0x1E3779B1 + (segment & 0xFFFFFFFF) * 0x05EBCA6B + length * 31 + kind) & 0xFFFFFFFF
 
 
-def write_record(out: BytesWriter, kind: i64, payload: bytes) -> i64:
-    """Append a record; its size with the header."""
+def write_record(out: BytesWriter, kind: i64, payload: bytes, segment: i64, offset: i64) -> None:
+    """Append a record that will stand at `offset` of its segment."""
     length: i64 = len(payload)
-    _write_header(out, kind, length, zlib.crc32(payload, seed(kind, length)))
+    _write_header(out, kind, length, zlib.crc32(payload, seed(segment, offset, kind, length)))
     out.write(payload)
-    return RECORD_HEADER_SIZE + length
 
 
-def write_message(out: BytesWriter, places: bytes, count: i64, ordinal: i64, message: Message) -> i64:
-    """Append a MESSAGE record: its places in queues, its facts, its content as it stands."""
+def write_message(
+    out: BytesWriter, places: bytes, count: i64, ordinal: i64, message: Message, segment: i64, offset: i64
+) -> i64:
+    """Append a MESSAGE record: its places in queues, its facts, its content as it stands. Gives its whole size."""
     head = BytesWriter()
     write_i32_be(head, i32(ordinal))
     write_i16_be(head, i16(count))
@@ -70,15 +86,19 @@ def write_message(out: BytesWriter, places: bytes, count: i64, ordinal: i64, mes
     head.append(u8(message.priority))
     write_i16_be(head, i16(_signed_16(message.channel)))
     write_i32_be(head, i32(message.body_size))
-    head.append(u8(origin.hidden))
-    head.append(u8(len(origin.keys)))
+    write_i32_be(head, i32(origin.hidden))
+    write_i32_be(head, i32(len(origin.keys)))
     head.write(short(origin.exchange))
     for key in origin.keys:
-        head.write(short(key))
+        # Those of a CC header may be longer than a routing key, and many.
+        raw = key.encode("utf-8", "surrogateescape")
+        write_i32_be(head, i32(len(raw)))
+        head.write(raw)
     facts = head.getvalue()
     content = message.content
     length: i64 = len(facts) + len(content)
-    _write_header(out, MESSAGE, length, zlib.crc32(content, zlib.crc32(facts, seed(MESSAGE, length))))
+    start = seed(segment, offset, MESSAGE, length)
+    _write_header(out, MESSAGE, length, zlib.crc32(content, zlib.crc32(facts, start)))
     out.write(facts)
     out.write(content)
     return RECORD_HEADER_SIZE + length
@@ -96,8 +116,8 @@ def _write_header(out: BytesWriter, kind: i64, length: i64, crc: int) -> None:
     write_i32_be(out, i32(crc if crc < 0x80000000 else crc - 0x100000000))
 
 
-def record_at(data: bytes, at: i64) -> i64:
-    """Where the record at `at` ends if it is whole and undamaged, else -1."""
+def record_at(data: bytes, at: i64, segment: i64, offset: i64) -> i64:
+    """Where the record at `at` of `data`, and at `offset` of its segment, ends; -1 if it is torn or damaged."""
     total: i64 = len(data)
     if total - at < RECORD_HEADER_SIZE or i64(read_i16_be(data, at)) != RECORD_MAGIC:
         return -1
@@ -107,18 +127,23 @@ def record_at(data: bytes, at: i64) -> i64:
         return -1
     crc = i64(read_i32_be(data, at + 8)) & 0xFFFFFFFF
     payload = data[at + RECORD_HEADER_SIZE : end]
-    if zlib.crc32(payload, seed(data[at + 2], length)) != crc:
+    if zlib.crc32(payload, seed(segment, offset, data[at + 2], length)) != crc:
         return -1
     return end
 
 
-def next_record(data: bytes, at: i64) -> i64:
-    """The next place at or after `at` where a whole record begins; -1 if there is none."""
+def next_record(data: bytes, at: i64, segment: i64) -> i64:
+    """The next place at or after `at` of a whole segment where a record begins; -1 if there is none."""
     marker = b"WR"
+    # Bodies are strangers' bytes: one that is full of record headers must not make this take for ever.
+    patience = _PATIENCE * max(len(data), 1 << 20)
     found: i64 = data.find(marker, at)
-    while found >= 0:
-        if record_at(data, found) >= 0:
+    while found >= 0 and patience > 0:
+        if record_at(data, found, segment, found) >= 0:
             return found
+        if len(data) - found >= RECORD_HEADER_SIZE:
+            length = i64(read_i32_be(data, found + 4))
+            patience -= length if 0 < length <= len(data) - found else 0
         found = data.find(marker, found + 1)
     return -1
 
@@ -162,17 +187,17 @@ def read_places(data: bytes, at: i64) -> list[Place]:
 def read_message(data: bytes, at: i64, end: i64) -> Message:
     """Of a MESSAGE record [at, end) whose checksum was found right."""
     facts = _facts_at(data, at)
-    hidden: i64 = data[facts + 8]
-    count: i64 = data[facts + 9]
-    place = facts + 10
+    hidden = i64(read_i32_be(data, facts + 8))
+    count = i64(read_i32_be(data, facts + 12))
+    place = facts + 16
     size: i64 = data[place]
     exchange = data[place + 1 : place + 1 + size].decode("utf-8", "surrogateescape")
     place += 1 + size
     keys: list[str] = []
     for _ in range(count):
-        size = data[place]
-        keys.append(data[place + 1 : place + 1 + size].decode("utf-8", "surrogateescape"))
-        place += 1 + size
+        size = i64(read_i32_be(data, place))
+        keys.append(data[place + 4 : place + 4 + size].decode("utf-8", "surrogateescape"))
+        place += 4 + size
     channel = i64(read_i16_be(data, facts + 2)) & 0xFFFF
     message = Message(Origin(exchange, keys, hidden), data[place:end], channel, i64(read_i32_be(data, facts + 4)))
     message.persistent = data[facts] & _PERSISTENT != 0

@@ -9,12 +9,13 @@ rewritten (compaction.py) when little does.
 from __future__ import annotations
 
 import struct
+from errno import EIO
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from warren.broker.message import Entry, Message, short
+from warren.broker.message import Entry, Message
 from warren.broker.store import Backing, Store
 from warren.store.chores import Chore, DeleteChore, IndexChore, SettledChore, SyncJob
 from warren.store.disk import Disk
@@ -22,6 +23,7 @@ from warren.store.format import (
     DELIVERED,
     LANE_DELETED,
     LANE_OPENED,
+    PLACES_MAX,
     SETTLED,
     SYNCED,
     file_header,
@@ -31,13 +33,16 @@ from warren.store.format import (
 )
 from warren.store.index import encode_index, encode_settled
 from warren.store.lane import Lane
+from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
-    from warren.store.recovery import RecoveredLane
 
 SEGMENT_BYTES: Final[i64] = 32 * 1024 * 1024
+# What one queue keeps in memory, and how many messages are read back at once.
+HEAD_ENTRIES: Final[i64] = 8192
+LOAD_ROWS: Final[i64] = 1024
 # All heads together; above it queues keep less each.
 HEAD_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
 # Changes that may wait for the disk before queues stop granting credit (RabbitMQ's msg_store_credit_disc_bound).
@@ -51,6 +56,8 @@ class LogStore(Store):
         self.disk = disk
         self.segment_bytes: i64 = segment_bytes
         self.segments: dict[int, Segment] = {}
+        self.head_entries: i64 = HEAD_ENTRIES
+        self.load_rows: i64 = LOAD_ROWS
         self.head_bytes: i64 = 0
         self.head_bytes_max: i64 = HEAD_BYTES_MAX
         self.lanes: dict[int, Lane] = {}
@@ -69,10 +76,17 @@ class LogStore(Store):
         self._out = BytesWriter()
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
+        # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
+        self._announced: list[bytes] = []
         self.written: i64 = 0
+        # A write failed: what the file holds is unknown, and nothing after it may be confirmed.
+        self._has_failed = False
         self._syncing = False
         self._unsynced: list[Segment] = []
         self._new_names = False
+        # The name of the active segment is durable. No other is begun before that: a crash then takes the last
+        # segment or none, and a gap in the numbers is one that was deleted.
+        self.is_named = False
         self._mark = b""
         self._chores: list[Chore] = []
         # Entries that compaction moved while somebody holds them: old address to new.
@@ -91,6 +105,18 @@ class LogStore(Store):
             self.next_lane += 1
         self.lanes[lane.number] = lane
         return lane
+
+    def release(self, queue: Queue) -> None:
+        self._finish_record()
+        for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
+            del self.lanes[lane.number]
+            self._watermarks.pop(lane, None)
+            lane.release_head()
+            if lane.has_entries:
+                again = RecoveredLane(lane.payload())
+                for segment in self.segments.values():
+                    again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
+                self.recovered[again.key] = again
 
     def delete(self, queue: Queue) -> None:
         for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
@@ -128,7 +154,7 @@ class LogStore(Store):
 
     def add(self, lane: Lane, entry: Entry) -> None:
         """A message takes its place in a lane. The same message in several lanes, one after another, is one record."""
-        if entry.message is not self._message:
+        if entry.message is not self._message or len(self._place_lanes) >= PLACES_MAX:
             self._finish_record()
             self._message = entry.message
         self._place(lane, entry, 0)
@@ -176,11 +202,10 @@ class LogStore(Store):
         """Every segment says itself whose lanes are in it."""
         lane.announced_in = self.active.number
         lane.has_entries = True
-        queue = lane.queue
-        payload = struct.pack(">IBBQ", lane.number, lane.level, 1 if lane.durable else 0, lane.watermark)
-        payload += short(queue.vhost) + short(queue.name) + short(queue.incarnation)
+        payload = lane.payload()
         self.active.lanes[lane.number] = payload
         self._append(LANE_OPENED, payload)
+        self._announced.append(payload)
 
     def _finish_record(self) -> None:
         message = self._message
@@ -193,7 +218,7 @@ class LogStore(Store):
         self._places.truncate(0)
         count: i64 = len(self._place_lanes)
         ordinal = self._place_entries[0].address & 0xFFFFFFFF
-        size = write_message(self._out, places, count, ordinal, message)
+        size = write_message(self._out, places, count, ordinal, message, segment.number, offset)
         transient = not message.persistent
         for index in range(count):
             lane = self._place_lanes[index]
@@ -231,48 +256,61 @@ class LogStore(Store):
 
     def _append(self, kind: i64, payload: bytes) -> None:
         self.position += 1
-        write_record(self._out, kind, payload)
+        self._write_record(kind, payload)
+
+    def _write_record(self, kind: i64, payload: bytes) -> None:
+        segment = self.active
+        write_record(self._out, kind, payload, segment.number, segment.size + len(self._out))
 
     # -- to the file, and to the disk ------------------------------------------------------------------------------
 
     def write(self) -> None:
+        if self._has_failed:
+            raise OSError(EIO, "an earlier write to the log failed")
         self._finish_record()
         if len(self._settled) > 0:
             payload = self._settled.getvalue()
             self._settled.truncate(0)
             self.active.settled_here.write(payload)
-            write_record(self._out, SETTLED, payload)
+            self._write_record(SETTLED, payload)
         if self._watermarks:
             self._write_watermarks()
+        for payload in self._announced:
+            self._write_record(LANE_OPENED, payload)
+        self._announced.clear()
         if len(self._out) == 0:
             self.written = self.position
             return
         if self._mark:
-            write_record(self._out, SYNCED, self._mark)
+            self._write_record(SYNCED, self._mark)
             self._mark = b""
         data = self._out.getvalue()
         self._out = BytesWriter()
         segment = self.active
+        # Until it has worked: whoever catches the error must not get any further.
+        self._has_failed = True
         self.disk.append(segment.handle, data)
         segment.size += len(data)
         self.written = self.position
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
-        if segment.size >= self.segment_bytes:
+        if segment.size >= self.segment_bytes and self.is_named:
             self.roll()
+        self._has_failed = False
 
     def _write_watermarks(self) -> None:
         for lane in self._watermarks:
             if lane.has_entries:
                 self.active.watermarks[lane.number] = lane.watermark
-                write_record(self._out, DELIVERED, struct.pack(">IQ", lane.number, lane.watermark))
+                self._write_record(DELIVERED, struct.pack(">IQ", lane.number, lane.watermark))
         self._watermarks.clear()
 
     def roll(self) -> None:
         """Begin a new segment; the old one is only read from now on."""
         old = self.active
-        self.start_segment(old.number + 1)
+        self.start_segment(old.number + 1, old.size)
         self.seal(old)
+        self.consider(old)
 
     def seal(self, segment: Segment) -> None:
         segment.sealed = True
@@ -281,23 +319,40 @@ class LogStore(Store):
         segment.open_runs.clear()
         if segment.live > 0:
             self._want_index(segment)
-        else:
-            self.consider(segment)
 
-    def start_segment(self, number: i64) -> None:
+    def start_segment(self, number: i64, previous_size: i64) -> None:
         segment = Segment(number)
         segment.handle = self.disk.create(segment_name(number))
-        header = file_header(number)
+        header = file_header(number, previous_size)
         self.disk.append(segment.handle, header)
         segment.size = len(header)
         self.segments[number] = segment
         self.active = segment
         self._unsynced.append(segment)
         self._new_names = True
+        self.is_named = False
+
+    def repeat(self, segment: Segment) -> None:
+        """Recovery: say again what a segment said about others whose own log is lost."""
+        payload = segment.settled_here.getvalue()
+        if payload:
+            self.active.settled_here.write(payload)
+            self._append(SETTLED, payload)
+        for number in segment.deleted_lanes:
+            self.active.deleted_lanes.append(number)
+            self._append(LANE_DELETED, struct.pack(">I", number))
+        for other in segment.settles:
+            self.active.settles[other] = True
+
+    def continue_after(self, number: i64, size: i64) -> None:
+        """Recovery: all that was found is durable, up to this segment and this size of it."""
+        self.start_segment(number + 1, size)
+        self._write_record(SYNCED, struct.pack(">QQ", number, size))
+        self.write()
 
     def begin_sync(self) -> SyncJob | None:
         """What a thread should make durable now; None while it is at it, or when there is nothing."""
-        if self._syncing or self.written == self.synced:
+        if self._syncing or self._has_failed or self.written == self.synced:
             return None
         self._syncing = True
         segments = self._unsynced
@@ -315,9 +370,15 @@ class LogStore(Store):
         self._syncing = False
         self.synced = job.position
         self._mark = job.mark
+        if job.new_names:
+            self.is_named = True
 
     def is_behind(self) -> bool:
         return self.position - self.synced > BEHIND_CHANGES
+
+    def is_crowded(self) -> bool:
+        """The heads of all queues together take too much memory: each keeps little."""
+        return self.head_bytes > self.head_bytes_max
 
     # -- files that come and go ------------------------------------------------------------------------------------
 
@@ -334,16 +395,23 @@ class LogStore(Store):
             target = self.segments.get(number)
             if target is None or target is segment:
                 del segment.settles[number]
-            elif not target.busy:
-                if target.live == 0:
-                    self.consider(target)
-                else:
-                    target.busy = True
-                    self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
+            elif not target.busy and target.live > 0:
+                # One in which nothing lives goes by itself, and this one is asked again then.
+                target.busy = True
+                self._chores.append(SettledChore(self.position, target, encode_settled(target), segment))
         if segment.settles:
             return
         segment.busy = True
+        self._keep_watermarks(segment)
         self._chores.append(DeleteChore(max(self.position, segment.free_at), segment))
+
+    def _keep_watermarks(self, segment: Segment) -> None:
+        """How far a lane was delivered may be written nowhere else."""
+        for number in [*segment.lanes, *segment.watermarks]:
+            lane = self.lanes.get(number)
+            if lane is not None and lane.watermark > 0 and lane not in self._watermarks:
+                self.note_watermark(lane)
+                self.position += 1
 
     def moved_away(self, segment: Segment) -> None:
         """Everything in it lives elsewhere now; the file goes once that is durable."""
@@ -352,6 +420,14 @@ class LogStore(Store):
         self.consider(segment)
 
     def abandon(self, segment: Segment) -> None:
+        """What lives in it cannot be read: say whose it was, as far as that is known, and go on without it."""
+        for run in segment.runs:
+            lane = self.lanes.get(run.lane)
+            rows = self.read_rows(segment, run, 0, run.count)
+            for at in range(0, len(rows), ROW_SIZE):
+                row = Row(rows, at)
+                if lane is not None and not segment.is_settled(row.ordinal):
+                    lane.lose(segment, row)
         for ordinal in range(segment.entries):
             if segment.settle(ordinal):
                 write_i64_be(self._settled, segment.number << 32 | ordinal)
@@ -362,6 +438,8 @@ class LogStore(Store):
         for recovered in list(self.recovered.values()):
             self.forget_lane(recovered.number)
         self.recovered.clear()
+        for segment in list(self.segments.values()):
+            self.consider(segment)
 
     def next_chore(self) -> Chore | None:
         """The next piece of file work whose time has come. It runs in the thread that syncs."""
@@ -378,26 +456,31 @@ class LogStore(Store):
             segment.indexed = True
             for run, offset in zip(segment.runs, chore.offsets, strict=True):
                 run.now_in_file(offset)
+            # It is durable and only read from now on: its file may be closed when too many are open.
+            self._opened(segment)
         elif isinstance(chore, SettledChore):
             chore.wanted_by.settles.pop(segment.number, None)
-            self.consider(chore.wanted_by)
         elif isinstance(chore, DeleteChore):
             self.segments.pop(segment.number, None)
-            self._close(segment)
-            for other in list(self.segments.values()):
-                if segment.number in other.settles:
-                    del other.settles[segment.number]
-                    self.consider(other)
-            return
-        self.consider(segment)
+            self.close_files(segment)
+        # Any of those in which nothing lives may have waited for this chore.
+        for other in list(self.segments.values()):
+            if other.live == 0:
+                self.consider(other)
 
     # -- reading back ----------------------------------------------------------------------------------------------
 
     def read(self, segment: Segment, offset: i64, size: i64) -> bytes:
         if segment is self.active and offset + size > segment.size:
             self.write()
-        self._open(segment)
-        return self.disk.read(segment.handle, size, offset)
+        self._open_log(segment)
+        try:
+            return self.disk.read(segment.handle, size, offset)
+        except OSError as error:
+            if error.errno != EIO:
+                raise
+            # A bad sector is damage like any other.
+            return b""
 
     def read_rows(self, segment: Segment, run: Run, first: i64, count: i64) -> bytes:
         if segment is self.active:
@@ -407,22 +490,27 @@ class LogStore(Store):
             return b""
         if not run.is_in_file():
             return run.rows_in_memory()[first * ROW_SIZE : last * ROW_SIZE]
-        self._open(segment)
+        if segment.index_handle < 0:
+            segment.index_handle = self.disk.open(index_name(segment.number))
+            self._opened(segment)
         return self.disk.read(segment.index_handle, (last - first) * ROW_SIZE, run.index_offset + first * ROW_SIZE)
 
-    def _open(self, segment: Segment) -> None:
-        """Files of old segments are opened when needed, and not too many at once."""
+    def _open_log(self, segment: Segment) -> None:
         if segment.handle < 0:
             segment.handle = self.disk.open(segment_name(segment.number))
-            self._open_for_reading[segment.number] = segment
-        if segment.index_handle < 0 and segment.indexed:
-            segment.index_handle = self.disk.open(index_name(segment.number))
+            self._opened(segment)
+
+    def _opened(self, segment: Segment) -> None:
+        """Files of old segments are opened when needed, and not too many at once."""
+        if segment is self.active or not segment.indexed:
+            return
+        self._open_for_reading[segment.number] = segment
         if len(self._open_for_reading) > _OPEN_FILES_MAX:
             oldest = next(iter(self._open_for_reading))
             if self._open_for_reading[oldest] is not segment:
-                self._close(self._open_for_reading.pop(oldest))
+                self.close_files(self._open_for_reading.pop(oldest))
 
-    def _close(self, segment: Segment) -> None:
+    def close_files(self, segment: Segment) -> None:
         self._open_for_reading.pop(segment.number, None)
         if segment.handle >= 0:
             self.disk.close(segment.handle)
@@ -442,6 +530,15 @@ class LogStore(Store):
         self.settle(segment.number << 32 | row.ordinal)
 
     def close(self) -> None:
-        """Everything written was synced by whoever calls this."""
+        """Everything written was synced by whoever calls this. The log says so, to tell damage from a torn tail."""
+        if self._mark and not self._has_failed:
+            try:
+                self._write_record(SYNCED, self._mark)
+                self._mark = b""
+                self.write()
+                self.disk.sync(self.active.handle)
+            except OSError:
+                # A disk that fails now was reported when it mattered.
+                self._has_failed = True
         for segment in self.segments.values():
-            self._close(segment)
+            self.close_files(segment)

@@ -9,7 +9,6 @@ Nothing is changed that a second recovery could not do again.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i64_be
 from mypy_extensions import i64
@@ -26,98 +25,155 @@ from warren.store.format import (
     SYNCED,
     body_size_of,
     first_ordinal,
-    is_file_header,
     is_persistent,
     next_record,
+    read_file_header,
     read_places,
     record_at,
 )
 from warren.store.index import decode_index, decode_settled
-from warren.store.lane import Cursor, Lane
 from warren.store.log import SEGMENT_BYTES, LogStore
+from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
-
-if TYPE_CHECKING:
-    from warren.broker.queue import Queue
-
-_LANE_FACTS: Final = struct.Struct(">IBBQ")
-
-
-class RecoveredLane:
-    """What the log has of one queue (or level), until that queue asks for it."""
-
-    def __init__(self, payload: bytes) -> None:
-        self.number, self.level, durable, self.watermark = _LANE_FACTS.unpack(payload[: _LANE_FACTS.size])
-        self.durable = durable != 0
-        names: list[str] = []
-        at = _LANE_FACTS.size
-        while at < len(payload):
-            size = payload[at]
-            names.append(payload[at + 1 : at + 1 + size].decode("utf-8", "surrogateescape"))
-            at += 1 + size
-        self.vhost, self.name, self.incarnation = names
-        self.runs: list[tuple[int, Segment, Run]] = []
-
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        return (self.vhost, self.name, self.incarnation, self.level)
-
-    def lane_for(self, store: LogStore, queue: Queue) -> Lane:
-        lane = Lane(store, self.number, queue, self.level)
-        lane.has_entries = True
-        lane.watermark = self.watermark
-        lane.recovered_watermark = self.watermark
-        for _, segment, run in sorted(self.runs, key=_first_sequence):
-            self._join(store, lane, segment, run)
-        return lane
-
-    def _join(self, store: LogStore, lane: Lane, segment: Segment, run: Run) -> None:
-        rows = store.read_rows(segment, run, 0, run.count)
-        for at in range(0, len(rows), ROW_SIZE):
-            row = Row(rows, at)
-            lane.last_sequence = max(lane.last_sequence, row.sequence)
-            if not segment.is_settled(row.ordinal):
-                lane.paged += 1
-                lane.length += 1
-                lane.body_bytes += row.body_size
-        if run.count > 0:
-            lane.cursors.append(Cursor(segment, run, 0, run.first_sequence))
-
-
-def _first_sequence(row: tuple[int, Segment, Run]) -> int:
-    return row[0]
 
 
 def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
     store = LogStore(disk, segment_bytes)
-    names = disk.names()
-    numbers = sorted([int(name[:-4]) for name in names if name.endswith(".log") and name[:-4].isdigit()])
-    _remove_leftovers(disk, names, numbers)
-    found = [_Found(disk, number, names) for number in numbers]
-    _cut_unsynced_tail(store, found)
-    for one in found:
-        store.segments[one.segment.number] = one.segment
-    _settle(store, names)
-    _gather_lanes(store)
-    last = numbers[-1] if numbers else 0
-    store.start_segment(last + 1)
-    for one in found:
-        if one.segment.number not in store.segments:
-            continue
-        if not one.segment.indexed:
-            store.seal(one.segment)
-        else:
-            store.consider(one.segment)
+    survey = Survey(disk)
+    survey.repair()
+    survey.fill(store)
+    for segment in store.segments.values():
+        if not segment.indexed:
+            store.seal(segment)
+    store.continue_after(survey.last_number, survey.last_size)
+    if survey.orphans:
+        survey.bury_orphans(store)
     return store
 
 
-def _remove_leftovers(disk: Disk, names: list[str], numbers: list[int]) -> None:
-    """Files that a crash left half-made or behind."""
-    keep = {segment_name(number) for number in numbers}
-    keep |= {index_name(number) for number in numbers} | {settled_name(number) for number in numbers}
-    for name in names:
-        if name not in keep and (name.endswith((".new", ".index", ".settled"))):
-            disk.remove(name)
+class Survey:
+    """All files of a log, and what is to be made of them. Looking changes nothing."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._names = disk.names()
+        self.lines: list[str] = []
+        numbers = _numbers(self._names, ".log")
+        self.found = [_Found(disk, number, self._names) for number in numbers]
+        # Indexes without their log. A deletion that a crash cut short leaves such, but then nothing in them lives.
+        self.orphans: list[Segment] = []
+        for number in _numbers(self._names, ".index"):
+            orphan = None if number in numbers else decode_index(_whole(disk, index_name(number)), number)
+            if orphan is not None:
+                self.orphans.append(orphan)
+        # Segments behind the end of what was synced: nobody was promised anything that is in them.
+        self.dropped: list[int] = []
+        self._cut_unsynced_tail()
+        self.last_number: int = max([*numbers, *[orphan.number for orphan in self.orphans]], default=0)
+        last = self.found[-1].segment if self.found else None
+        # The one that follows tells how long the one before it was: nothing to tell when that one is dropped.
+        self.last_size: int = last.size if last is not None and last.number == self.last_number else 0
+
+    def _cut_unsynced_tail(self) -> None:
+        durable = max([one.mark for one in self.found], default=(0, 0))
+        is_cut = False
+        kept: list[_Found] = []
+        for index, one in enumerate(self.found):
+            if is_cut or (one.previous_size < 0 and not one.segment.indexed and (one.segment.number, 0) >= durable):
+                # A file without its header was only just begun.
+                is_cut = True
+                self.lines.append(f"store: segment {one.segment.number} was never synced and is dropped")
+                self.dropped.append(one.segment.number)
+                continue
+            kept.append(one)
+            if not one.segment.indexed:
+                follower = self.found[index + 1] if index + 1 < len(self.found) else None
+                is_cut = self._read_segment(one, follower, durable)
+        self.found = kept
+
+    def _read_segment(self, one: _Found, follower: _Found | None, durable: tuple[int, int]) -> bool:
+        """Take in what counts of it. True when the log ends in it."""
+        number = one.segment.number
+        size = len(one.data)
+        damage = list(one.damage)
+        if one.previous_size < 0:
+            damage.insert(0, (0, FILE_HEADER_SIZE))
+        if follower is not None and follower.segment.number == number + 1 and follower.previous_size >= 0:
+            if follower.previous_size > size:
+                damage.append((size, follower.previous_size))
+            size = min(size, follower.previous_size)
+        for start, end in damage:
+            if (number, start) >= durable:
+                self.lines.append(f"store: segment {number} was synced up to byte {start}; the rest is dropped")
+                one.read(start)
+                return True
+            self.lines.append(f"store: segment {number} is damaged from byte {start} to {end}")
+        one.read(size)
+        return False
+
+    def repair(self) -> None:
+        """Make what counts durable, and what does not go away, before anything is built on it."""
+        disk = self._disk
+        numbers = [one.segment.number for one in self.found] + [orphan.number for orphan in self.orphans]
+        keep = {segment_name(number) for number in numbers}
+        keep |= {index_name(number) for number in numbers} | {settled_name(number) for number in numbers}
+        for name in self._names:
+            if name not in keep and name.endswith((".log", ".new", ".index", ".settled")):
+                disk.remove(name)
+        disk.sync_directory()
+        for one in self.found:
+            if not one.segment.indexed:
+                one.make_durable()
+
+    def fill(self, store: LogStore) -> None:
+        """Give a store what was found."""
+        segments = [one.segment for one in self.found] + self.orphans
+        for segment in sorted(segments, key=_by_number):
+            store.segments[segment.number] = segment
+        _settle(store, self._names)
+        for orphan in self.orphans:
+            self._report(store, orphan)
+            del store.segments[orphan.number]
+            for segment in store.segments.values():
+                segment.settles.pop(orphan.number, None)
+        _gather_lanes(store)
+        store.log_lines += self.lines
+
+    def _report(self, store: LogStore, orphan: Segment) -> None:
+        """Say which queues lost what with a file that is gone."""
+        for run in orphan.runs:
+            rows = store.read_rows(orphan, run, 0, run.count)
+            lost = sum([not orphan.is_settled(Row(rows, at).ordinal) for at in range(0, len(rows), ROW_SIZE)])
+            if lost > 0 and run.lane in orphan.lanes:
+                lane = RecoveredLane(orphan.lanes[run.lane])
+                self.lines.append(
+                    f"store: queue '{lane.name}' in vhost '{lane.vhost}' lost {lost} messages: "
+                    f"the file of segment {orphan.number} is missing"
+                )
+        store.close_files(orphan)
+
+    def bury_orphans(self, store: LogStore) -> None:
+        """What only they say of others must be said again before they go."""
+        for orphan in self.orphans:
+            store.repeat(orphan)
+        store.write()
+        self._disk.sync(store.active.handle)
+        self._disk.sync_directory()
+        for orphan in self.orphans:
+            for name in (index_name(orphan.number), settled_name(orphan.number)):
+                if name in self._names:
+                    self._disk.remove(name)
+        self._disk.sync_directory()
+
+
+def _numbers(names: list[str], ending: str) -> list[int]:
+    return sorted(
+        [int(name[: -len(ending)]) for name in names if name.endswith(ending) and name[: -len(ending)].isdigit()]
+    )
+
+
+def _by_number(segment: Segment) -> int:
+    return segment.number
 
 
 class _Found:
@@ -136,21 +192,25 @@ class _Found:
             segment = Segment(number)
             self.data = _whole(disk, segment_name(number))
             segment.size = len(self.data)
+            self.previous_size = read_file_header(self.data, number)
+            self.segment = segment
             self._survey()
         else:
             # An index is written only when its segment is durable from end to end.
             self.mark = (number, segment.size)
-        self.segment = segment
+            self.previous_size = read_file_header(_start(disk, segment_name(number)), number)
+            self.segment = segment
 
     def _survey(self) -> None:
         """Where the damage is, and how far the log knew itself to be durable."""
         data = self.data
+        number = self.segment.number
         at: i64 = FILE_HEADER_SIZE
         total: i64 = len(data)
         while at < total:
-            end = record_at(data, at)
+            end = record_at(data, at, number, at)
             if end < 0:
-                following = next_record(data, at + 1)
+                following = next_record(data, at + 1, number)
                 self.damage.append((at, following if following >= 0 else total))
                 if following < 0:
                     return
@@ -163,12 +223,13 @@ class _Found:
 
     def read(self, until: int) -> None:
         """Take in the records that begin before `until`."""
+        number = self.segment.number
         reader = _RecordReader(self.segment, self.data)
         at: i64 = FILE_HEADER_SIZE
         while at < until:
-            end = record_at(self.data, at)
+            end = record_at(self.data, at, number, at)
             if end < 0:
-                at = next_record(self.data, at + 1)
+                at = next_record(self.data, at + 1, number)
                 if at < 0:
                     break
                 continue
@@ -176,6 +237,17 @@ class _Found:
             at = end
         self.segment.size = min(self.segment.size, until)
         self.data = b""
+
+    def make_durable(self) -> None:
+        """What was only in the operating system's memory before the crash, and the end of what does not count."""
+        name = segment_name(self.segment.number)
+        handle = self.disk.open(name)
+        try:
+            if self.disk.size(name) > self.segment.size:
+                self.disk.truncate(handle, self.segment.size)
+            self.disk.sync(handle)
+        finally:
+            self.disk.close(handle)
 
 
 def _whole(disk: Disk, name: str) -> bytes:
@@ -186,37 +258,10 @@ def _whole(disk: Disk, name: str) -> bytes:
         disk.close(handle)
 
 
-def _cut_unsynced_tail(store: LogStore, found: list[_Found]) -> None:
-    durable = (0, 0)
-    for one in found:
-        durable = max(durable, one.mark)
-    cut = False
-    for one in list(found):
-        number = one.segment.number
-        if cut:
-            store.log_lines.append(f"store: segment {number} was never synced and is dropped")
-            store.disk.remove(segment_name(number))
-            found.remove(one)
-            continue
-        if one.segment.indexed:
-            continue
-        until = len(one.data)
-        if not is_file_header(one.data, number) and (number, 0) >= durable:
-            until, cut = 0, True
-        for start, end in one.damage:
-            if (number, start) >= durable:
-                until, cut = min(until, start), True
-                break
-            store.log_lines.append(f"store: segment {number} is damaged from byte {start} to {end}")
-        one.read(until)
-        _sync(store.disk, number)
-
-
-def _sync(disk: Disk, number: int) -> None:
-    """What was only in the operating system's memory before the crash becomes durable before it is built upon."""
-    handle = disk.open(segment_name(number))
+def _start(disk: Disk, name: str) -> bytes:
+    handle = disk.open(name)
     try:
-        disk.sync(handle)
+        return disk.read(handle, FILE_HEADER_SIZE, 0)
     finally:
         disk.close(handle)
 
@@ -286,6 +331,8 @@ def _settle(store: LogStore, names: list[str]) -> None:
         _apply_settled(store, segment)
         for number in segment.deleted_lanes:
             deleted[number] = True
+            # Also when nothing else is left of it: another lane of that number would be deleted with it.
+            store.next_lane = max(store.next_lane, number + 1)
         for number, payload in segment.lanes.items():
             store.next_lane = max(store.next_lane, number + 1)
             if payload[5] == 0:
@@ -330,13 +377,14 @@ def _gather_lanes(store: LogStore) -> None:
             if number not in lanes:
                 lanes[number] = RecoveredLane(payload)
             lanes[number].watermark = max(lanes[number].watermark, RecoveredLane(payload).watermark)
+    for segment in store.segments.values():
         for number, mark in segment.watermarks.items():
             if number in lanes:
                 lanes[number].watermark = max(lanes[number].watermark, mark)
         for run in segment.runs:
             lane = lanes.get(run.lane)
             if lane is not None:
-                lane.runs.append((run.first_sequence, segment, run))
+                lane.runs.append((segment, run))
     deleted = {number for segment in store.segments.values() for number in segment.deleted_lanes}
     for number, lane in lanes.items():
         if lane.durable and number not in deleted:

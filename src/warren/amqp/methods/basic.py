@@ -178,8 +178,8 @@ class BasicPublish(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicPublish:
         ticket = reader.short()
-        exchange = reader.shortstr()
-        routing_key = reader.shortstr()
+        exchange = reader.any_shortstr()
+        routing_key = reader.any_shortstr()
         bits = reader.octet()
         return BasicPublish(ticket, exchange, routing_key, bits & 1 != 0, bits & 2 != 0)
 
@@ -203,7 +203,7 @@ class BasicReturn(Method):
 
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicReturn:
-        return BasicReturn(reader.short(), reader.shortstr(), reader.shortstr(), reader.shortstr())
+        return BasicReturn(reader.short(), reader.any_shortstr(), reader.any_shortstr(), reader.any_shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
         writer.short(self.reply_code)
@@ -234,11 +234,11 @@ class BasicDeliver(Method):
     @staticmethod
     def decode(reader: ArgumentReader) -> BasicDeliver:
         return BasicDeliver(
-            reader.shortstr(),
+            reader.any_shortstr(),
             reader.longlong(),
             reader.octet() & 1 != 0,
-            reader.shortstr(),
-            reader.shortstr(),
+            reader.any_shortstr(),
+            reader.any_shortstr(),
         )
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -297,8 +297,8 @@ class BasicGetOk(Method):
         return BasicGetOk(
             reader.longlong(),
             reader.octet() & 1 != 0,
-            reader.shortstr(),
-            reader.shortstr(),
+            reader.any_shortstr(),
+            reader.any_shortstr(),
             reader.long(),
         )
 

@@ -1,0 +1,68 @@
+"""/api/vhost-limits and /api/user-limits"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from warren.broker import administer
+from warren.management.calls import Call, Needs, done, route
+from warren.management.refusals import bad_request, not_found
+
+
+async def list_of_vhosts(call: Call) -> Response:
+    return call.listing([{"vhost": vhost.name, "value": vhost.limits} for vhost in call.vhosts() if vhost.limits])
+
+
+async def put_vhost_limit(call: Call) -> Response:
+    vhost = call.vhost()
+    body = call.required(await call.body(), "value")
+    administer.set_vhost_limits(call.node, vhost.name, {**vhost.limits, call.path("name"): body["value"]})
+    return done()
+
+
+async def delete_vhost_limit(call: Call) -> Response:
+    vhost, name = call.vhost(), call.path("name")
+    administer.set_vhost_limits(call.node, vhost.name, {key: vhost.limits[key] for key in vhost.limits if key != name})
+    return done()
+
+
+async def list_of_users(call: Call) -> Response:
+    users = call.node.access.users.values()
+    return call.listing([{"user": user.name, "value": user.limits} for user in users if user.limits])
+
+
+async def show_user(call: Call) -> Response:
+    user = call.node.access.find(call.path("user"))
+    if user is None:
+        raise not_found()
+    return call.listing([{"user": user.name, "value": user.limits}] if user.limits else [])
+
+
+async def put_user_limit(call: Call) -> Response:
+    name = call.path("user")
+    body = call.required(await call.body(), "value")
+    user = call.node.access.find(name)
+    if user is None:
+        raise bad_request(["no_such_user", name])
+    administer.set_user_limits(call.node, name, {**user.limits, call.path("name"): body["value"]})
+    return done()
+
+
+async def delete_user_limit(call: Call) -> Response:
+    user, name = call.node.access.find(call.path("user")), call.path("name")
+    if user is None:
+        raise not_found()
+    administer.set_user_limits(call.node, user.name, {key: user.limits[key] for key in user.limits if key != name})
+    return done()
+
+
+ROUTES: Final = [
+    route("/api/vhost-limits", Needs.ADMINISTRATOR, GET=list_of_vhosts),
+    route("/api/vhost-limits/{vhost}", Needs.ADMINISTRATOR, GET=list_of_vhosts),
+    route("/api/vhost-limits/{vhost}/{name}", Needs.ADMINISTRATOR, PUT=put_vhost_limit, DELETE=delete_vhost_limit),
+    route("/api/user-limits", Needs.ADMINISTRATOR, GET=list_of_users),
+    route("/api/user-limits/{user}", Needs.ADMINISTRATOR, GET=show_user),
+    route("/api/user-limits/{user}/{name}", Needs.ADMINISTRATOR, PUT=put_user_limit, DELETE=delete_user_limit),
+]

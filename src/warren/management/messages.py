@@ -1,0 +1,173 @@
+"""Messages through the API: publishing one, and getting some. Getting is no peek: it takes and may give back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Final
+
+from starlette.responses import JSONResponse, Response
+
+from warren.amqp.fields import plain_table, table_of
+from warren.amqp.frames import body_of, properties_span
+from warren.amqp.methods import BasicAck, BasicGet, BasicGetOk, BasicNack
+from warren.amqp.properties import Properties, decode_properties
+from warren.management.calls import Call, route
+from warren.management.direct import Answer, Closed, DirectClient
+from warren.management.exchanges import exchange_in
+from warren.management.listing import Item
+from warren.management.refusals import bad_request
+
+GET_MAX: Final = 10_000
+_NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
+_TEXTS: Final = (
+    "content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id", "type", "user_id",
+    "app_id", "cluster_id",
+)  # fmt: skip
+# What becomes of the messages afterwards: acknowledged, or given back.
+_ACK_MODES: Final = {
+    "ack_requeue_false": False,
+    "ack_requeue_true": True,
+    "reject_requeue_false": False,
+    "reject_requeue_true": True,
+}
+
+
+async def publish(call: Call) -> Response:
+    vhost, exchange = call.vhost_to_use(), exchange_in(call)
+    body = call.required(await call.body(), "properties", "routing_key", "payload", "payload_encoding")
+    properties = properties_from(body["properties"])
+    payload = payload_from(body["payload"], body["payload_encoding"])
+    if not isinstance(body["routing_key"], str):
+        raise bad_request("routing_key must be text")
+    with DirectClient(call.node, call.user.name, vhost) as client:
+        try:
+            is_routed = await client.publish(exchange, body["routing_key"], properties, payload)
+        except Closed as closed:
+            raise bad_request(f"{closed.code} {closed.text}") from closed
+    return JSONResponse({"routed": is_routed})
+
+
+async def get(call: Call) -> Response:
+    vhost, queue = call.vhost_to_use(), call.path("name")
+    body = call.required(await call.body(), "count", "ackmode", "encoding")
+    count, is_given_back = count_from(body["count"]), _ACK_MODES.get(body["ackmode"])
+    if is_given_back is None:
+        raise bad_request(f"ackmode must be one of {', '.join(_ACK_MODES)}")
+    if body["encoding"] not in ("auto", "base64"):
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    with DirectClient(call.node, call.user.name, vhost) as client:
+        answers = take(client, queue, count)
+        if answers:
+            settle(client, answers, body["ackmode"], is_given_back)
+    return JSONResponse([describe(answer, body["encoding"], body.get("truncate")) for answer in answers])
+
+
+def take(client: DirectClient, queue: str, count: int) -> list[Answer]:
+    answers: list[Answer] = []
+    while len(answers) < count:
+        try:
+            answer = client.call(BasicGet(queue=queue))
+        except Closed as closed:
+            raise closed.refusal() from closed
+        if not isinstance(answer.method, BasicGetOk):
+            break
+        answers.append(answer)
+    return answers
+
+
+def settle(client: DirectClient, answers: list[Answer], mode: str, is_given_back: bool) -> None:
+    last = answers[-1].method
+    assert isinstance(last, BasicGetOk)
+    if mode == "ack_requeue_false":
+        client.send(BasicAck(delivery_tag=last.delivery_tag, multiple=True))
+    else:
+        client.send(BasicNack(delivery_tag=last.delivery_tag, multiple=True, requeue=is_given_back))
+
+
+def describe(answer: Answer, encoding: str, truncate: object) -> Item:
+    method = answer.method
+    assert isinstance(method, BasicGetOk)
+    body = body_of(answer.content)
+    shown = body[:truncate] if isinstance(truncate, int) and truncate >= 0 else body
+    payload, used = payload_to(shown, encoding)
+    return {
+        "payload_bytes": len(body),
+        "redelivered": method.redelivered,
+        "exchange": method.exchange,
+        "routing_key": method.routing_key,
+        "message_count": method.message_count,
+        "properties": properties_to(answer.content),
+        "payload": payload,
+        "payload_encoding": used,
+    }
+
+
+def properties_from(value: object) -> Properties:
+    if not isinstance(value, dict):
+        raise bad_request("properties must be an object")
+    properties = Properties()
+    for name in _NUMBERS:
+        if name in value:
+            if not isinstance(value[name], int) or isinstance(value[name], bool):
+                raise bad_request(["not_int", name])
+            setattr(properties, name, value[name])
+    for name in _TEXTS:
+        if name in value:
+            if not isinstance(value[name], str):
+                raise bad_request(["not_text", name])
+            setattr(properties, name, value[name])
+    headers = value.get("headers")
+    if headers is not None:
+        if not isinstance(headers, dict):
+            raise bad_request("headers must be an object")
+        properties.headers = table_of(headers)
+    return properties
+
+
+def properties_to(content: bytes) -> Item:
+    start, end = properties_span(content)
+    properties = decode_properties(content, start, end)
+    shown: Item = {name: getattr(properties, name) for name in (*_NUMBERS, *_TEXTS)}
+    shown = {name: value for name, value in shown.items() if value is not None}
+    if properties.headers is not None:
+        shown["headers"] = plain_table(properties.headers)
+    return shown
+
+
+def payload_from(payload: Any, encoding: Any) -> bytes:
+    if not isinstance(payload, str):
+        raise bad_request("payload must be text")
+    if encoding == "string":
+        return payload.encode(errors="surrogatepass")
+    if encoding != "base64":
+        raise bad_request(["unsupported_encoding", encoding])
+    try:
+        return base64.b64decode(payload, validate=True)
+    except (binascii.Error, ValueError):
+        raise bad_request(["not_base64", payload]) from None
+
+
+def payload_to(body: bytes, encoding: str) -> tuple[str, str]:
+    """As text where it is some, unless base64 was asked for."""
+    if encoding == "auto":
+        try:
+            return body.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(body).decode(), "base64"
+
+
+def count_from(value: Any) -> int:
+    """A negative number means all there are."""
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        raise bad_request(["not_int", "count"]) from None
+    return GET_MAX if count < 0 else min(count, GET_MAX)
+
+
+ROUTES: Final = [
+    route("/api/exchanges/{vhost}/{name}/publish", POST=publish),
+    route("/api/queues/{vhost}/{name}/get", POST=get),
+]

@@ -1,0 +1,96 @@
+"""/api/parameters and /api/global-parameters: settings that extensions keep with the broker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import JSONResponse, Response
+
+from warren.broker import administer
+from warren.broker.vhost import VHost
+from warren.management.calls import Call, Needs, done, route
+from warren.management.listing import Item
+from warren.management.refusals import not_found
+
+
+def of_vhost(vhost: VHost) -> list[Item]:
+    """Limits and operator policies are parameters too, as in RabbitMQ."""
+    items: list[Item] = [
+        {"vhost": vhost.name, "component": component, "name": name, "value": value}
+        for (component, name), value in vhost.parameters.items()
+    ]
+    if vhost.limits:
+        items.append({"vhost": vhost.name, "component": "vhost-limits", "name": "limits", "value": vhost.limits})
+    for policy in vhost.policies.operator_policies.values():
+        value = {
+            key: value for key, value in administer.policy_definition(policy).items() if key not in ("vhost", "name")
+        }
+        items.append({"vhost": vhost.name, "component": "operator_policy", "name": policy.name, "value": value})
+    return items
+
+
+def found_in(call: Call) -> list[Item]:
+    items = [item for vhost in call.vhosts() for item in of_vhost(vhost)]
+    if "component" in call.request.path_params:
+        items = [item for item in items if item["component"] == call.path("component")]
+    return items
+
+
+async def list_parameters(call: Call) -> Response:
+    return call.listing(found_in(call))
+
+
+async def show(call: Call) -> Response:
+    for item in found_in(call):
+        if item["name"] == call.path("name"):
+            return call.item(item)
+    raise not_found()
+
+
+async def put(call: Call) -> Response:
+    vhost, name = call.vhost(), call.path("name")
+    body = call.required(await call.body(), "value")
+    is_new = not any(item["name"] == name for item in found_in(call))
+    administer.set_parameter(call.node, vhost.name, call.path("component"), name, body["value"])
+    return done(is_new)
+
+
+async def delete(call: Call) -> Response:
+    if not administer.clear_parameter(call.node, call.vhost().name, call.path("component"), call.path("name")):
+        raise not_found()
+    return done()
+
+
+async def list_global(call: Call) -> Response:
+    return call.listing([{"name": name, "value": value} for name, value in call.node.global_parameters.items()])
+
+
+async def show_global(call: Call) -> Response:
+    name = call.path("name")
+    if name not in call.node.global_parameters:
+        raise not_found()
+    return JSONResponse({"name": name, "value": call.node.global_parameters[name]})
+
+
+async def put_global(call: Call) -> Response:
+    name = call.path("name")
+    body = call.required(await call.body(), "value")
+    is_new = name not in call.node.global_parameters
+    administer.set_global_parameter(call.node, name, body["value"])
+    return done(is_new)
+
+
+async def delete_global(call: Call) -> Response:
+    if not administer.clear_global_parameter(call.node, call.path("name")):
+        raise not_found()
+    return done()
+
+
+ROUTES: Final = [
+    route("/api/parameters", Needs.POLICYMAKER, GET=list_parameters),
+    route("/api/parameters/{component}", Needs.POLICYMAKER, GET=list_parameters),
+    route("/api/parameters/{component}/{vhost}", Needs.POLICYMAKER, GET=list_parameters),
+    route("/api/parameters/{component}/{vhost}/{name}", Needs.POLICYMAKER, GET=show, PUT=put, DELETE=delete),
+    route("/api/global-parameters", Needs.POLICYMAKER, GET=list_global),
+    route("/api/global-parameters/{name}", Needs.ADMINISTRATOR, GET=show_global, PUT=put_global, DELETE=delete_global),
+]

@@ -1,0 +1,155 @@
+"""Brokers that break one promise, to see that the tests notice. Nothing of this is in the product.
+
+Each switch puts a disk under the message store, or a recorder under the definitions, that does less than it says.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from librt.strings import BytesWriter
+
+from warren.store.definitions import DefinitionsStore
+from warren.store.disk import RealDisk
+from warren.store.format import DELIVERED, FILE_MAGIC, RECORD_HEADER_SIZE, SETTLED, record_at, write_record
+
+
+class _Wrapped:
+    """A Disk that passes everything on. Not a subclass: the real one may be compiled."""
+
+    def __init__(self, directory: Path) -> None:
+        self._disk = RealDisk(directory)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._disk, name)
+
+
+class NoFsync(_Wrapped):
+    def sync(self, handle: int) -> None:
+        pass
+
+
+class NoDirsync(_Wrapped):
+    def sync_directory(self) -> None:
+        pass
+
+
+class LateWrite(_Wrapped):
+    """Says that it has written and synced what it will write with the next batch, or never."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._late: dict[int, bytes] = {}
+
+    def append(self, handle: int, data: bytes) -> None:
+        self._disk.append(handle, self._late.get(handle, b""))
+        self._late[handle] = data
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        self.append(handle, b"")
+        return self._disk.read(handle, size, offset)
+
+    def sync(self, handle: int) -> None:
+        pass
+
+    def close(self, handle: int) -> None:
+        self.append(handle, b"")
+        self._disk.close(handle)
+
+
+class _Without(_Wrapped):
+    """Puts records of an unknown kind in the place of those of one kind."""
+
+    kind = 0
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        # By handle: which segment it is and how much of it is written.
+        self._written: dict[int, tuple[int, int]] = {}
+
+    def append(self, handle: int, data: bytes) -> None:
+        if data.startswith(FILE_MAGIC):
+            segment, size = int.from_bytes(data[10:18], "big"), 0
+        else:
+            segment, size = self._written[handle]
+            data = self._filtered(data, segment, size)
+        self._written[handle] = (segment, size + len(data))
+        self._disk.append(handle, data)
+
+    def _filtered(self, data: bytes, segment: int, offset: int) -> bytes:
+        out, at = BytesWriter(), 0
+        while at < len(data):
+            end = record_at(data, at, segment, offset + at)
+            if data[at + 2] == self.kind:
+                write_record(out, 99, bytes(end - at - RECORD_HEADER_SIZE), segment, offset + at)
+            else:
+                out.write(data[at:end])
+            at = end
+        return out.getvalue()
+
+
+class WithoutAcks(_Without):
+    kind = SETTLED
+
+
+class WithoutWatermarks(_Without):
+    kind = DELIVERED
+
+
+class LateDefinitions:
+    """A Recorder that commits one turn late."""
+
+    def __init__(self, path: Path) -> None:
+        self._store = DefinitionsStore(path)
+        self._late: list[tuple[str, tuple[str, ...], dict[str, object] | None]] = []
+        self._is_first = True
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def put(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None:
+        self._late.append((kind, key, value))
+
+    def delete(self, kind: str, key: tuple[str, ...]) -> None:
+        self._late.append((kind, key, None))
+
+    def commit(self) -> None:
+        late, self._late = self._late[:-1], self._late[-1:]
+        if self._is_first:
+            # Without users nobody could log in to see what is missing.
+            late, self._late, self._is_first = late + self._late, [], False
+        for kind, key, value in late:
+            if value is None:
+                self._store.delete(kind, key)
+            else:
+                self._store.put(kind, key, value)
+        self._store.commit()
+
+
+DISKS: Final[dict[str, type[_Wrapped]]] = {
+    "nofsync": NoFsync,
+    "no-dirsync": NoDirsync,
+    "ack-before-write": LateWrite,
+    "no-acks": WithoutAcks,
+    "no-watermarks": WithoutWatermarks,
+}
+
+
+def apply(name: str) -> None:
+    import warren.server.life as life
+
+    if not name:
+        return
+    if name == "late-definitions":
+        life.DefinitionsStore = LateDefinitions  # type: ignore[assignment, misc]
+        return
+    life.RealDisk = DISKS[name]  # type: ignore[assignment, misc]
+
+
+if __name__ == "__main__":
+    from warren.cli.main import main
+
+    apply(sys.argv.pop(1))
+    main()

@@ -1,0 +1,236 @@
+"""A Disk in memory that forgets as a real one may: whatever was not synced can be lost, torn or reordered by a crash.
+
+Bytes become durable by `sync` of their file, names (create, rename, unlink) by `sync_directory`, and not a moment
+sooner. `crash` gives the disk that the next process finds. `before` is told of every call that changes something,
+and `fail` makes one of them fail.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from enum import Enum
+from random import Random
+
+PAGES = (512, 4096)
+
+
+class Fault(Enum):
+    EIO = "EIO"
+    ENOSPC = "ENOSPC"
+    SHORT = "a short write, then ENOSPC"
+
+
+class Inode:
+    def __init__(self, content: bytes = b"") -> None:
+        self.content = bytearray(content)
+        self.durable = bytes(content)
+        # Since the last sync: where bytes were written, or (with None) where the file was cut.
+        self.pending: list[tuple[int, bytes | None]] = []
+        # The kernel drops what a failed sync could not write, and says so only once.
+        self.is_poisoned = False
+
+    def write(self, data: bytes) -> None:
+        self.pending.append((len(self.content), data))
+        self.content += data
+
+    def cut(self, size: int) -> None:
+        self.pending.append((size, None))
+        del self.content[size:]
+
+    def sync(self) -> None:
+        if not self.is_poisoned:
+            self.durable = bytes(self.content)
+            self.pending.clear()
+
+    def after_crash(self, random: Random) -> bytes:
+        if not self.pending:
+            return self.durable
+        way = random.choice(("none", "all", "some", "pages", "pages"))
+        if way == "none":
+            return self.durable
+        if way == "all":
+            return bytes(self.content)
+        image = bytearray(self.durable)
+        keep = random.randint(0, len(self.pending)) if way == "some" else len(self.pending)
+        for offset, data in self.pending[:keep]:
+            if data is None:
+                del image[offset:]
+            elif way == "some":
+                _put(image, offset, data)
+            else:
+                self._put_pages(image, offset, data, random)
+        if way == "pages" and random.random() < 0.5:
+            # The size is written apart from the bytes.
+            del image[random.randint(len(self.durable), max(len(image), len(self.durable))) :]
+        return bytes(image)
+
+    def _put_pages(self, image: bytearray, offset: int, data: bytes, random: Random) -> None:
+        """Each page for itself reaches the disk or does not; one that does not is zero, or whatever was there."""
+        page = random.choice(PAGES)
+        at = offset
+        end = offset + len(data)
+        odds = random.choice((0.3, 0.6, 0.9))
+        while at < end:
+            until = min(end, (at // page + 1) * page)
+            if random.random() < odds:
+                _put(image, at, data[at - offset : until - offset])
+            elif random.random() < 0.2:
+                _put(image, at, random.randbytes(until - at))
+            at = until
+        if len(image) < end:
+            image.extend(bytes(end - len(image)))
+
+
+def _put(image: bytearray, offset: int, data: bytes) -> None:
+    if len(image) < offset:
+        image.extend(bytes(offset - len(image)))
+    image[offset : offset + len(data)] = data
+
+
+class SimulatedDisk:
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self.entries: dict[str, Inode] = {name: Inode(data) for name, data in (files or {}).items()}
+        self.durable_entries = dict(self.entries)
+        # Changes of names since the directory was synced; the parts of one happen together.
+        self.pending_names: list[list[tuple[str, Inode | None]]] = []
+        self.handles: dict[int, Inode] = {}
+        self.next_handle = 3
+        self.calls = 0
+        self.before: Callable[[str], None] | None = None
+        self.faults: dict[int, Fault] = {}
+        self.bytes_written = 0
+
+    # -- what tests do to it ---------------------------------------------------------------------------------------
+
+    def files(self) -> dict[str, bytes]:
+        """What a process that reads now would see."""
+        return {name: bytes(inode.content) for name, inode in self.entries.items()}
+
+    def crash(self, random: Random) -> SimulatedDisk:
+        """The disk after a loss of power."""
+        entries = dict(self.durable_entries)
+        for change in self._surviving_names(random):
+            for name, inode in change:
+                if inode is None:
+                    entries.pop(name, None)
+                else:
+                    entries[name] = inode
+        return SimulatedDisk({name: inode.after_crash(random) for name, inode in entries.items()})
+
+    def kill(self) -> SimulatedDisk:
+        """The disk after the process was killed: the operating system lives and forgets nothing."""
+        return SimulatedDisk(self.files())
+
+    def lose_all(self) -> SimulatedDisk:
+        """The disk after a loss of power that took everything it could."""
+        return SimulatedDisk({name: inode.durable for name, inode in self.durable_entries.items()})
+
+    def _surviving_names(self, random: Random) -> list[list[tuple[str, Inode | None]]]:
+        way = random.choice(("none", "all", "first", "any"))
+        if way == "none":
+            return []
+        if way == "all":
+            return self.pending_names
+        if way == "first":
+            return self.pending_names[: random.randint(0, len(self.pending_names))]
+        return [change for change in self.pending_names if random.random() < 0.5]
+
+    def fail(self, call: int, fault: Fault) -> None:
+        """The call-th change from now on fails; the first is 1."""
+        self.faults[self.calls + call] = fault
+
+    def _change(self, what: str) -> Fault | None:
+        if self.before is not None:
+            self.before(what)
+        self.calls += 1
+        fault = self.faults.get(self.calls)
+        if fault is Fault.EIO:
+            raise OSError(errno.EIO, "Input/output error")
+        if fault is Fault.ENOSPC:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return fault
+
+    def _rename(self, change: list[tuple[str, Inode | None]]) -> None:
+        self.pending_names.append(change)
+        for name, inode in change:
+            if inode is None:
+                del self.entries[name]
+            else:
+                self.entries[name] = inode
+
+    # -- Disk ------------------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        return sorted(self.entries)
+
+    def create(self, name: str) -> int:
+        self._change(f"create {name}")
+        if name in self.entries:
+            raise FileExistsError(errno.EEXIST, "File exists", name)
+        inode = Inode()
+        self._rename([(name, inode)])
+        return self._open(inode)
+
+    def open(self, name: str) -> int:
+        if name not in self.entries:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
+        return self._open(self.entries[name])
+
+    def _open(self, inode: Inode) -> int:
+        self.next_handle += 1
+        self.handles[self.next_handle] = inode
+        return self.next_handle
+
+    def close(self, handle: int) -> None:
+        del self.handles[handle]
+
+    def append(self, handle: int, data: bytes) -> None:
+        fault = self._change(f"append {len(data)}")
+        inode = self.handles[handle]
+        if fault is Fault.SHORT:
+            inode.write(data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        inode.write(bytes(data))
+        self.bytes_written += len(data)
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        return bytes(self.handles[handle].content[offset : offset + size])
+
+    def size(self, name: str) -> int:
+        return len(self.entries[name].content)
+
+    def truncate(self, handle: int, size: int) -> None:
+        self._change(f"truncate to {size}")
+        self.handles[handle].cut(size)
+
+    def sync(self, handle: int) -> None:
+        inode = self.handles[handle]
+        try:
+            self._change("sync")
+        except OSError:
+            inode.is_poisoned = True
+            raise
+        inode.sync()
+
+    def sync_directory(self) -> None:
+        self._change("sync directory")
+        self.durable_entries = dict(self.entries)
+        self.pending_names.clear()
+
+    def replace(self, name: str, data: bytes) -> None:
+        """In the steps that a real disk takes, so that a crash can come between any two."""
+        unfinished = name + ".new"
+        if unfinished in self.entries:
+            self.remove(unfinished)
+        handle = self.create(unfinished)
+        self.append(handle, data)
+        self.sync(handle)
+        self.close(handle)
+        self._change(f"rename {unfinished}")
+        self._rename([(name, self.entries[unfinished]), (unfinished, None)])
+        self.sync_directory()
+
+    def remove(self, name: str) -> None:
+        self._change(f"remove {name}")
+        self._rename([(name, None)])
