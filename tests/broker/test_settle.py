@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.broker.harness import ChannelClient, Seen, World
@@ -243,7 +245,7 @@ def test_a_delivery_held_too_long_costs_the_channel(world: World) -> None:
 
 
 @pytest.mark.parametrize(("own", "allowed"), [({}, 1000), ({"x_consumer_timeout": 400}, 400)])
-def test_the_brokers_timeout_holds_for_queues_without_one(own: dict[str, int], allowed: int) -> None:
+def test_the_brokers_timeout_holds_for_queues_without_one(own: dict[str, Any], allowed: int) -> None:
     world = World(Settings(consumer_timeout_ms=1000))
     channel = world.channel()
     channel.declare("q", **own)

@@ -144,7 +144,7 @@ class Outgoing(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"socket": socket.socket(), "peername": ("::1", 1, 0, 0), "sockname": ("::1", 2, 0, 0)})
         self.written = b""
-        self.is_closed = False
+        self.is_closed = asyncio.Event()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -152,11 +152,14 @@ class Outgoing(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
+    def resume_reading(self) -> None:
+        pass
+
     def can_write_eof(self) -> bool:
         return False
 
     def close(self) -> None:
-        self.is_closed = True
+        self.is_closed.set()
         self.get_extra_info("socket").close()
 
 
@@ -167,11 +170,11 @@ def test_nothing_that_the_core_raises_reaches_the_loop(caplog: pytest.LogCapture
         outgoing = Outgoing()
         transport.connection_made(outgoing)
         transport.data_received(b"anything")
+        await asyncio.wait_for(outgoing.is_closed.wait(), 10)
         transport.connection_lost(None)
         return outgoing
 
     outgoing = asyncio.run(play())
-    assert outgoing.is_closed
     assert outgoing.written == FAREWELL
     assert caplog.text.count("ZeroDivisionError: a worse bug") == 1
 

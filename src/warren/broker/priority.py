@@ -17,6 +17,7 @@ class PriorityBacking(Backing):
             self.length += level.length
             self.body_bytes += level.body_bytes
             self.last_sequence = max(self.last_sequence, level.last_sequence)
+            self.has_expiring = self.has_expiring or level.has_expiring
 
     def _level(self, message: Message) -> Backing:
         top: i64 = len(self.levels) - 1

@@ -100,8 +100,11 @@ class Queue(Destination):
         self.unacked_bytes: i64 = 0
         self.next_sequence: i64 = self.backing.last_sequence + 1
         # True once any entry may have an expiry: queues without TTL never look at heads or timers.
-        self.has_expiring = self.backing.length > 0
+        self.has_expiring = self.backing.has_expiring
         self.expiry_timer = ExpiryTimer(self)
+        if self.has_expiring:
+            # Recovered: what expired meanwhile goes at once, also when nobody comes to look.
+            node.timers.schedule(self.expiry_timer, node.now)
         self.idle_timer = IdleTimer(self)
         self.last_used: i64 = node.now
         # Publishers that wait for this queue's grant of credit: see credit.py.
@@ -351,7 +354,7 @@ class Queue(Destination):
         self.unacked_bytes = 0
         self.node.store.release(self)
         self.backing = self._open_backing()
-        self.has_expiring = self.backing.length > 0
+        self.has_expiring = self.backing.has_expiring
 
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""

@@ -25,9 +25,7 @@ from warren.amqp.constants import (
     FRAME_MAX_BEFORE_OPEN,
     FRAME_METHOD,
 )
-from warren.amqp.methods import Method, decode_method
-from warren.amqp.reader import CutOff
-from warren.broker.channel import Channel
+from warren.broker.channel import Channel, decoded
 from warren.broker.terms import erlang_octets
 from warren.errors import (
     NO_METHOD,
@@ -216,18 +214,12 @@ class Reader:
         if self.connection.stage == CLOSING:
             self._read_while_closing(number, method_id)
         elif number == 0:
-            self.connection.handshake.handle(self.decode(method_id, data, start, end))
+            self.connection.handshake.handle(decoded(method_id, data, start, end))
         elif self.connection.stage != RUNNING:
             # Only channel 0 exists before the connection is open.
             raise UnexpectedFrame(_described(FRAME_METHOD, data[start - 4 : end]), NO_METHOD)
         else:
             self._read_channel_method(number, method_id, data, start, end)
-
-    def decode(self, method_id: i64, data: bytes, start: i64, end: i64) -> Method:
-        try:
-            return decode_method(method_id, data, start, end)
-        except CutOff:
-            raise FrameError(f"cannot decode {erlang_octets(data[start:end])}") from None
 
     def _read_channel_method(self, number: i64, method_id: i64, data: bytes, start: i64, end: i64) -> None:
         channel = self._channel(number)

@@ -28,6 +28,8 @@ class Backing:
         self.body_bytes: i64 = 0
         # The highest sequence that the store has seen in this queue; a recovered queue counts on from it.
         self.last_sequence: i64 = 0
+        # Something that was recovered expires at some time.
+        self.has_expiring = False
         self._entries: deque[Entry] = deque()
         # What came back, by sequence. Always older than the newest entry, seldom more than a few.
         self._returned: list[tuple[int, Entry]] = []

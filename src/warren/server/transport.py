@@ -22,6 +22,8 @@ log = logging.getLogger("warren.transport")
 # Above the first the core stops delivering to this connection, below the second it goes on.
 WRITE_HIGH_WATER = 256 * 1024
 WRITE_LOW_WATER = 64 * 1024
+# Who has asked to close is given this many seconds to go first.
+PARTING = 0.02
 # A peer that does not read what is left for it, or does not go then, is cut off after this many seconds.
 CLOSE_GRACE = 10.0
 # No detail to the peer: that is in the log.
@@ -132,21 +134,26 @@ class AmqpTransport(asyncio.Protocol):
         if transport is None or self._is_closing:
             return
         self._is_closing = True
-        if transport.can_write_eof():
-            # A socket closed with unread input resets the peer, and what it has not read yet is gone: amqplib sends
-            # publishes behind its connection.close and would lose the close-ok. So read on, to nowhere, until it goes.
-            transport.write_eof()
-            transport.resume_reading()
-        else:
-            transport.close()
-        # Not before the flush that called this is over. What the connection held must not wait for the peer to go.
+        # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
         self._loop.call_soon(self._tell_lost)
-        self._cut_off = self._loop.call_later(CLOSE_GRACE, transport.abort)
+        transport.resume_reading()
+        # Go's client closes from several routines at once: one takes the close-ok, and an end of the stream that
+        # comes before it has closed its socket is an error to the others.
+        self._cut_off = self._loop.call_later(PARTING, self._end_output, transport)
 
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _end_output(self, transport: asyncio.Transport) -> None:
+        if transport.can_write_eof():
+            # A socket closed with unread input resets the peer, and what it has not read yet is gone: amqplib sends
+            # publishes behind its connection.close and would lose the close-ok. So read on, to nowhere, until it goes.
+            transport.write_eof()
+        else:
+            transport.close()
+        self._cut_off = self._loop.call_later(CLOSE_GRACE, transport.abort)
 
     def _tell_lost(self) -> None:
         """Once, whether we or the peer ended it."""

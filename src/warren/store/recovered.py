@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from warren.broker.message import NEVER
 from warren.store.lane import Cursor, Lane, by_next_sequence
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
 
@@ -54,6 +55,8 @@ class RecoveredLane:
             lane.paged += 1
             lane.length += 1
             lane.body_bytes += row.body_size
+            if row.expires_at != NEVER:
+                lane.has_expiring = True
             if first:
                 first = False
                 lane.cursors.append(Cursor(segment, run, at // ROW_SIZE, row.sequence))
