@@ -106,9 +106,8 @@ class Rounds:
             self._kill_in_recovery(rng.randint(1, 3))
         broker = self._start()
         if number == 0:
-            client = Client(broker.port)
-            declare_topology(client)
-            client.close()
+            with Client(broker.port) as client:
+                declare_topology(client)
         self.load.start(broker.port, number, rng.getrandbits(32))
         time.sleep(rng.uniform(0.020, 0.250))
         chance = rng.random()

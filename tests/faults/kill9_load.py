@@ -229,17 +229,17 @@ class Load:
 
     def _look_up(self, queue: str, port: int) -> None:
         """On a connection of its own, because one that is not there closes the channel."""
-        client = Client(port)
-        try:
-            client.declare(queue, passive=True)
-        except Closed:
-            self.history.definition("absent", queue)
-            self.churned.discard(queue)
-        else:
-            self.history.definition("present", queue)
-            self.churned.add(queue)
-        finally:
-            client.close()
+        with Client(port) as client:
+            try:
+                client.declare(queue, passive=True)
+            except Closed as error:
+                if not str(error).startswith("404"):
+                    raise
+                self.history.definition("absent", queue)
+                self.churned.discard(queue)
+            else:
+                self.history.definition("present", queue)
+                self.churned.add(queue)
 
     def _was_deleted(self, queue: str) -> bool:
         for op in reversed(self.history.ops):
@@ -257,18 +257,21 @@ def drain(load: Load, port: int, queues: tuple[str, ...] = (*QUEUES, DEAD)) -> N
     """Take and ack all that is left, queue by queue."""
     load.history.draining()
     for queue in queues:
-        client = Client(port, f"drain.{queue}")
-        client.qos(200)
-        client.consume(queue)
-        settled = 0
-        while True:
-            settled += _take_all(load, client)
-            if client.declare(queue, passive=True) == 0 and not client.events:
-                break
-        client.qos(200)
-        load.history.fence(client.name, settled)
-        load.history.empty(queue)
-        client.close()
+        with Client(port, f"drain.{queue}") as client:
+            _drain_queue(load, client, queue)
+
+
+def _drain_queue(load: Load, client: Client, queue: str) -> None:
+    client.qos(200)
+    client.consume(queue)
+    settled = 0
+    while True:
+        settled += _take_all(load, client)
+        if client.declare(queue, passive=True) == 0 and not client.events:
+            break
+    client.qos(200)
+    load.history.fence(client.name, settled)
+    load.history.empty(queue)
 
 
 def _take_all(load: Load, client: Client) -> int:

@@ -64,7 +64,11 @@ class Script:
 
     def run(self, port: int) -> None:
         """Raises Gone when the broker goes."""
-        self.client = client = Client(port, "script")
+        with Client(port, "script") as client:
+            self._run(client)
+
+    def _run(self, client: Client) -> None:
+        self.client = client
         client.declare_exchange("fan", "fanout")
         declare_queues(client)
         client.bind("a", "fan")
@@ -190,20 +194,26 @@ class Points:
         """How many there are in a run that nothing disturbs."""
         self.run(Fault(0, "kill", calls))
         made = self._calls_made()
-        for name in made:
+        for line in made:
+            name = line.split()[0]
             self.report.calls[name] = self.report.calls.get(name, 0) + 1
         return len(made)
 
     def _calls_made(self) -> list[str]:
         log = self._data_dir.with_suffix(".calls")
-        return [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else []
+        return log.read_text().splitlines() if log.exists() else []
+
+    def _has_failed(self, fault: Fault) -> bool:
+        """The message log had its error. What an error in its own files means, SQLite decides."""
+        made = self._calls_made()
+        return fault.is_error and 0 < fault.at <= len(made) and "/definitions.sqlite" not in made[fault.at - 1]
 
     def run(self, fault: Fault) -> None:
         """The script with the fault, a restart without, and what the checker says."""
         shutil.rmtree(self._data_dir, ignore_errors=True)
         self._data_dir.with_suffix(".calls").unlink(missing_ok=True)
         history = History(fault.at)
-        script = Script(history, lambda: fault.is_error and len(self._calls_made()) >= fault.at)
+        script = Script(history, lambda: self._has_failed(fault))
         broker = self._nursery.start(self._data_dir, *OPTIONS, variables=fault.variables(self._data_dir))
         try:
             broker.wait_ready()
@@ -226,23 +236,27 @@ class Points:
             self.report.unreached += 1
             broker.kill()
             return
+        if fault.is_error and not self._has_failed(fault) and broker.exit_code() is None:
+            broker.kill()
+            return
         try:
             code = broker.wait(10)
         except AssertionError as error:
             self.report.failures.append(f"{fault}: {error}")
             return
         text = broker.text()
-        if not fault.is_error and code != -signal.SIGKILL:
-            self.report.failures.append(f"{fault}: exit code {code}: {text[-1500:]}")
-        if fault.is_error and (code != 1 or "Traceback" in text or "error: " not in text):
-            self.report.failures.append(f"{fault}: exit code {code}: {text[-3000:]}")
+        is_clear = code == 1 and "Traceback" not in text and "error: " in text
+        if not (is_clear if fault.is_error else code == -signal.SIGKILL):
+            call = self._calls_made()[fault.at - 1]
+            self.report.failures.append(f"{fault} at {call}: exit code {code}: {text[-3000:]}")
 
     def _drain(self, script: Script) -> None:
         """As after any crash; what the script did not come to declare is declared now, to be found empty."""
         broker = self._nursery.start(self._data_dir, *OPTIONS)
         try:
             broker.wait_ready()
-            declare_queues(Client(broker.port))
+            with Client(broker.port) as client:
+                declare_queues(client)
             drain(script.load, broker.port, QUEUES)
         except DidNotBoot as error:
             self.report.failed_boots.append(str(error))
