@@ -27,7 +27,18 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def serve_arguments(data_dir: Path, *more: str) -> list[str]:
-    return ["serve", "--data-dir", str(data_dir), "--amqp-port", "0", "--http-port", "-1", "--log-level", "warning", *more]
+    return [
+        "serve",
+        "--data-dir",
+        str(data_dir),
+        "--amqp-port",
+        "0",
+        "--http-port",
+        "-1",
+        "--log-level",
+        "warning",
+        *more,
+    ]
 
 
 class DidNotBoot(AssertionError):
@@ -218,9 +229,7 @@ def _nurse() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "fork" in request:
-            answer: int | None = _fork(
-                request["fork"], request["output"], request["sabotage"], request["variables"]
-            )
+            answer: int | None = _fork(request["fork"], request["output"], request["sabotage"], request["variables"])
             assert answer is not None
             children[answer] = None
         else:

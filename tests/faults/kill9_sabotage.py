@@ -151,9 +151,9 @@ def apply(name: str) -> None:
     if not name:
         return
     if name == "late-definitions":
-        life.DefinitionsStore = LateDefinitions  # type: ignore[assignment, misc]
+        vars(life)["DefinitionsStore"] = LateDefinitions
         return
-    life.RealDisk = DISKS[name]  # type: ignore[assignment, misc]
+    vars(life)["RealDisk"] = DISKS[name]
 
 
 if __name__ == "__main__":

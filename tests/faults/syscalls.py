@@ -299,7 +299,9 @@ def run(sample: int = 0, seed: int = 0, sabotage: str = "") -> Report:
             for number, fault in enumerate(faults):
                 points.run(fault)
                 if number % 100 == 99:
-                    sys.stderr.write(f"syscalls: {number + 1}/{len(faults)} points, {points.report.complaints()[:200]}\n")
+                    sys.stderr.write(
+                        f"syscalls: {number + 1}/{len(faults)} points, {points.report.complaints()[:200]}\n"
+                    )
             points.report.seconds = time.monotonic() - begin
             return points.report
     finally:

@@ -73,6 +73,13 @@ class LoopHost:
         except Exception:
             log.exception("a timer failed")
 
+    def advance(self, milliseconds: int) -> None:
+        self.clock.advance(milliseconds)
+        if self._timer is not None:
+            # It counts down in the time that was; the end of the turn sets it anew.
+            self._timer.cancel()
+        self.tick()
+
     def end_turn(self) -> None:
         """Everything that happened takes effect outside, now."""
         self._is_flush_due = False
