@@ -83,7 +83,7 @@ class Broker:
         deadline = time.monotonic() + patience
         while (code := self.exit_code()) is None:
             if time.monotonic() > deadline:
-                self.signal(signal.SIGKILL)
+                self.kill()
                 raise AssertionError(f"the broker did not stop within {patience} s: {self.text()[-2000:]}")
             time.sleep(0.001)
         return code

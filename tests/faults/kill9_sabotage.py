@@ -32,8 +32,16 @@ class NoFsync(_Wrapped):
 
 
 class NoDirsync(_Wrapped):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._directory = directory
+
     def sync_directory(self) -> None:
         pass
+
+    def replace(self, name: str, data: bytes) -> None:
+        (self._directory / f"{name}.new").write_bytes(data)
+        (self._directory / f"{name}.new").replace(self._directory / name)
 
 
 class LateWrite(_Wrapped):

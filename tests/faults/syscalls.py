@@ -199,6 +199,11 @@ class Points:
             self.report.calls[name] = self.report.calls.get(name, 0) + 1
         return len(made)
 
+    def log_of(self, fault: Fault) -> list[str]:
+        """The counted calls of one run, with their paths."""
+        self.run(fault)
+        return self._calls_made()
+
     def _calls_made(self) -> list[str]:
         log = self._data_dir.with_suffix(".calls")
         return log.read_text().splitlines() if log.exists() else []
