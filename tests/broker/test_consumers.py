@@ -254,6 +254,13 @@ def test_what_a_cancelled_consumer_holds_stays_unacked(world: World) -> None:
     assert world.queue("q").unacked == 0
 
 
+def test_who_deletes_what_it_consumes_from_hears_delete_ok_first(channel: ChannelClient) -> None:
+    channel.declare("q")
+    channel.consume("q", "c")
+    channel.send(methods.QueueDelete(queue="q"))
+    assert channel.names() == ["queue.delete-ok", "basic.cancel"]
+
+
 def test_cancelling_an_unknown_tag_is_no_error(channel: ChannelClient) -> None:
     channel.cancel("nobody")
 

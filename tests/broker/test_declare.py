@@ -237,7 +237,8 @@ def test_delete_may_be_conditional(world: World) -> None:
         "PRECONDITION_FAILED - queue 'q' in vhost '/' in use",
     )
     one.take()
-    one.call(methods.QueueDelete(queue="q", if_empty=True), methods.BasicCancel)
+    one.call(methods.QueueDelete(queue="q", if_empty=True), methods.QueueDeleteOk)
+    one.expect(methods.BasicCancel)
 
 
 def test_purge_takes_what_is_ready_and_leaves_what_is_held(world: World) -> None:

@@ -159,6 +159,8 @@ def delete(channel: Channel, method: QueueDelete) -> None:
         if method.if_unused and queue.consumers.count > 0:
             raise PreconditionFailed(f"{what} in use")
         count = queue.backing.length
-        channel.vhost.delete_queue(queue)
     if not method.no_wait:
         channel.connection.send(replies.queue_delete_ok(channel.number, count))
+    if queue is not None:
+        # Last: who deletes what it consumes from hears delete-ok before basic.cancel, or py-amqp never takes the former.
+        channel.vhost.delete_queue(queue)
