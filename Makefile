@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted test-compiled check build clean
+.PHONY: help run test test-interpreted test-compiled check clients build clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src tests
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
+
+clients: build ## six clients' own test suites, next to RabbitMQ's figures (about 20 minutes)
+	$(BIN)/python -m tests.clients.suites
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 

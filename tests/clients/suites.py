@@ -1,0 +1,266 @@
+"""Runs the clients' own test suites, as their authors publish them, against a fresh Warren each.
+
+    python -m tests.clients.suites [NAME ...]
+
+A suite is the source distribution of one version of a client, with an environment of its own below build/clients/.
+What RabbitMQ 3.10.8 reaches in the same tests is noted next to each; its failures are tests that fail everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import xml.etree.ElementTree as Xml
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import rich
+from rich.table import Table
+
+from warren import Broker
+
+FOLDER = Path(__file__).parents[2] / "build" / "clients"
+STAND_IN = Path(__file__).with_name("stand_in")
+SECONDS_PER_TEST = 60
+
+
+@dataclass
+class Counts:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.passed} / {self.failed} / {self.skipped}"
+
+
+class Unavailable(Exception):
+    """The suite could not be had, which says nothing about the broker."""
+
+
+def nothing(_: Path) -> None:
+    """Most suites run as they are."""
+
+
+@dataclass
+class Suite:
+    """`environment` is formatted with host, port, url, http and source."""
+
+    name: str
+    package: str
+    version: str
+    tests: list[str]
+    environment: dict[str, str]
+    rabbitmq: Counts
+    needs: list[str] = field(default_factory=list)
+    seconds: int = 600
+    prepare: Callable[[Path], None] = nothing
+
+
+def replace_docker(source: Path) -> None:
+    shutil.copy(STAND_IN / "docker_client.py", source / "tests" / "docker_client.py")
+
+
+def replace_docker_and_conftest(source: Path) -> None:
+    replace_docker(source)
+    shutil.copy(STAND_IN / "conftest_of_aiormq.py", source / "conftest.py")
+
+
+AIO_NEEDS = ["aiomisc", "aiomisc-pytest", "pytest-rst", "shortuuid", "timeout-decorator"]
+SUITES = [
+    Suite(
+        "py-amqp",
+        "amqp",
+        "5.4.2",
+        ["t/integration/test_rmq.py"],
+        # Those with TLS expect certificates of a Docker image, two others a site on the internet.
+        {"RABBITMQ_HOST": "{host}", "RABBITMQ_5672_TCP": "{port}", "DROP": "tls"},
+        Counts(12, 0, 0),
+        ["pytest-rerunfailures"],
+        60,
+    ),
+    Suite(
+        "kombu",
+        "kombu",
+        "5.7.0",
+        ["t/integration/test_py_amqp.py"],
+        {"RABBITMQ_HOST": "{host}", "RABBITMQ_5672_TCP": "{port}"},
+        Counts(51, 0, 0),
+        ["pytest-rerunfailures"],
+        200,
+    ),
+    Suite(
+        "rabbitpy",
+        "rabbitpy",
+        "3.0.2",
+        ["tests/test_integration.py", "tests/integration"],
+        {"RABBITMQ_URL": "{url}", "MANAGEMENT_URL": "{http}/%2f"},
+        Counts(40, 0, 0),
+        ["python-dotenv"],
+        100,
+    ),
+    Suite(
+        "aio-pika",
+        "aio-pika",
+        "10.2.1",
+        ["tests"],
+        {"BROKER_PORT": "{port}", "KEEP_FIXTURE": "rabbitmq_container", "DROP": "test_amqps.py"},
+        Counts(788, 2, 24),
+        AIO_NEEDS,
+        1200,
+        replace_docker,
+    ),
+    Suite(
+        "aiormq",
+        "aiormq",
+        "7.2.4",
+        ["tests"],
+        {
+            "BROKER_PORT": "{port}",
+            "KEEP_FIXTURE": "rabbitmq_container",
+            "DROP": "amqps test_auth_external test_ssl_",
+            "PYTHONPATH": "{source}",
+        },
+        Counts(481, 2, 1),
+        AIO_NEEDS,
+        900,
+        replace_docker_and_conftest,
+    ),
+    Suite(
+        "celery",
+        "celery",
+        "5.7.0",
+        ["t/integration/test_tasks.py", "t/integration/test_inspect.py"],
+        {"TEST_BROKER": "{url}", "TEST_BACKEND": "rpc://", "PYTHONPATH": "{source}"},
+        Counts(60, 3, 13),
+        [
+            "cryptography",
+            "psutil",
+            "pydantic",
+            "pytest-celery",
+            "pytest-order",
+            "pytest-rerunfailures",
+            "pytest-subtests",
+            "redis",
+        ],
+        1200,
+    ),
+]
+
+
+def run(suite: Suite) -> Counts:
+    """On a broker that nobody has used before."""
+    python, source = install(suite), unpack(suite)
+    suite.prepare(source)
+    with tempfile.TemporaryDirectory() as data, Broker(http=True, data_dir=data) as broker:
+        return measure(suite, broker, python, source)
+
+
+def measure(suite: Suite, broker: Broker, python: Path, source: Path) -> Counts:
+    report = FOLDER / f"{suite.name}.xml"
+    report.unlink(missing_ok=True)
+    places = {
+        "host": broker.host,
+        "port": broker.port,
+        "url": broker.url,
+        "http": broker.http_url,
+        "source": source,
+    }
+    environment = {name: value.format(**places) for name, value in suite.environment.items()}
+    paths = [str(STAND_IN), *environment.pop("PYTHONPATH", "").split()]
+    command = [
+        *(str(python), "-m", "pytest", "-q", "-p", "broker_tests_only", "-p", "no:cacheprovider"),
+        *("--timeout", str(SECONDS_PER_TEST), "--junitxml", str(report), *suite.tests),
+    ]
+    with report.with_suffix(".log").open("w") as log:
+        subprocess.run(
+            command,
+            cwd=source,
+            env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(paths)},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=suite.seconds,
+            check=False,
+        )
+    return count(report)
+
+
+def count(report: Path) -> Counts:
+    """A test that was run again counts once; when it failed in any of its runs, as failed."""
+    if not report.exists():
+        raise Unavailable(f"the suite did not run: see {report.with_suffix('.log')}")
+    failed: dict[str, bool] = {}
+    counts = Counts()
+    for case in Xml.parse(report).iter("testcase"):
+        outcome = {part.tag for part in case}
+        name = f"{case.get('classname')}::{case.get('name')}"
+        if "skipped" in outcome:
+            counts.skipped += 1
+        else:
+            failed[name] = failed.get(name, False) or not outcome.isdisjoint({"failure", "error"})
+    counts.failures = [name for name, is_failed in failed.items() if is_failed]
+    counts.failed = len(counts.failures)
+    counts.passed = len(failed) - counts.failed
+    return counts
+
+
+def install(suite: Suite) -> Path:
+    """The Python of an environment with the client and what its tests need."""
+    place = FOLDER / f"venv-{suite.name}"
+    wanted = [f"{suite.package}=={suite.version}", "pytest", "pytest-timeout", *suite.needs]
+    note = place / "installed"
+    if not note.exists() or note.read_text() != "\n".join(wanted):
+        shutil.rmtree(place, ignore_errors=True)
+        call(sys.executable, "-m", "venv", "--without-pip", str(place))
+        pip("--python", str(place / "bin" / "python"), "install", *wanted)
+        note.write_text("\n".join(wanted))
+    return place / "bin" / "python"
+
+
+def unpack(suite: Suite) -> Path:
+    """A fresh copy of the published source."""
+    place = FOLDER / "sources"
+    place.mkdir(parents=True, exist_ok=True)
+    stem = f"{suite.package.replace('-', '_')}-{suite.version}"
+    archive = place / f"{stem}.tar.gz"
+    if not archive.exists():
+        wanted = f"{suite.package}=={suite.version}"
+        pip("download", "--no-deps", "--no-binary", ":all:", "--dest", str(place), wanted)
+    shutil.rmtree(place / stem, ignore_errors=True)
+    with tarfile.open(archive) as opened:
+        opened.extractall(place, filter="data")
+    return place / stem
+
+
+def pip(*arguments: str) -> None:
+    call(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+
+
+def call(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        raise Unavailable(f"{' '.join(command[:5])} ...: {done.stderr.strip().splitlines()[-1:]}")
+
+
+def main(names: list[str]) -> int:
+    table = Table("suite", "Warren: pass / fail / skip", "RabbitMQ 3.10.8", title="Clients' own suites")
+    worse = 0
+    for suite in SUITES:
+        if names and suite.name not in names:
+            continue
+        counts = run(suite)
+        rich.print(f"{suite.name}: {counts}", *(f"\n  failed: {name}" for name in counts.failures))
+        table.add_row(suite.name, str(counts), str(suite.rabbitmq))
+        worse += counts.passed < suite.rabbitmq.passed
+    rich.print(table)
+    return int(worse > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
