@@ -131,7 +131,12 @@ class FakeBacking(Backing):
         self._fail_if_told("fetch")
         return super().fetch()
 
+    def requeue(self, entry: Entry) -> None:
+        self._fail_if_told("requeue")
+        super().requeue(entry)
+
     def settle(self, entry: Entry) -> None:
+        self._fail_if_told("settle")
         self.settled.append(entry)
         self._write(entry)
 

@@ -12,7 +12,7 @@ from warren.broker.channel import Channel
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
 from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.queue import Queue
-from warren.errors import NotAllowed, PreconditionFailed
+from warren.errors import NotAllowed, PreconditionFailed, WarrenError
 
 
 class Recording(Interceptor):
@@ -121,7 +121,7 @@ def test_empty_names_are_filled_in_before_interceptors_see_them(world: World) ->
 
 def test_a_method_has_one_interceptor(world: World) -> None:
     install(world, "basic.get")
-    with pytest.raises(ValueError, match=r"two interceptors want basic\.get"):
+    with pytest.raises(WarrenError, match=r"two interceptors want basic\.get: Recording and Recording"):
         install(world, "basic.get")
 
 

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.broker.access import Access, User
 from warren.broker.confirm import Confirms
-from warren.broker.connection import CLOSED, RUNNING, Connection
+from warren.broker.connection import Connection
 from warren.broker.credit import Credit
 from warren.broker.deadletter import DeadLetters
 from warren.broker.exchanges.base import ExchangeDecorator
@@ -22,12 +22,13 @@ from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
 from warren.broker.queue import Queue
+from warren.broker.reader import CLOSED, RUNNING
 from warren.broker.settings import Settings
 from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.vhost import VHost
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
-from warren.errors import NO_METHOD, NotAllowed
+from warren.errors import NO_METHOD, NotAllowed, WarrenError
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -328,7 +329,10 @@ class Node:
     def install_interceptor(self, interceptor: Interceptor) -> None:
         for name in interceptor.applies_to():
             if name in self.interceptors:
-                raise ValueError(f"two interceptors want {name}: {self.interceptors[name]!r} and {interceptor!r}")
+                first = self.interceptors[name]
+                raise WarrenError(
+                    f"two interceptors want {name}: {type(first).__name__} and {type(interceptor).__name__}"
+                )
             self.interceptors[name] = interceptor
         self.intercepts_publish = _PUBLISH in self.interceptors
         self.intercepts_ack = _ACK in self.interceptors

@@ -83,7 +83,7 @@ class Queue(Destination):
         self.policy: str | None = None
         self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}
-        self.options = QueueOptions(arguments, {}, type_)
+        self.options = self._options()
         self.counters = QueueCounters()
         self.consumers = Consumers()
         self.exclusive_consumer: Consumer | None = None
@@ -324,7 +324,7 @@ class Queue(Destination):
         self.operator_policy = operator_policy
         self.effective_policy = definition
         expires = self.options.expires
-        self.options = QueueOptions(self.arguments, definition, self.type)
+        self.options = self._options()
         if self.options.expires != expires:
             # A queue that was idle before there was a rule has all of its time from now on.
             self.last_used = self.node.now
@@ -334,6 +334,12 @@ class Queue(Destination):
         self.arm_idle()
         for decorator in self.decorators:
             decorator.policy_changed(self)
+
+    def _options(self) -> QueueOptions:
+        options = QueueOptions(self.arguments, self.effective_policy, self.type)
+        if options.consumer_timeout < 0:
+            options.consumer_timeout = self.node.settings.consumer_timeout_ms
+        return options
 
     def arm_idle(self) -> None:
         """x-expires: start counting unless somebody consumes."""

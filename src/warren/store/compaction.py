@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.message import Entry
-from warren.store.format import FILE_HEADER_SIZE, MESSAGE, first_ordinal, next_record, read_message, read_places, record_at
+from warren.store.format import (
+    FILE_HEADER_SIZE,
+    MESSAGE,
+    first_ordinal,
+    next_record,
+    read_message,
+    read_places,
+    record_at,
+)
 from warren.store.lane import Cursor, Lane, by_next_sequence
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
 

@@ -100,7 +100,7 @@ def encode_settled(segment: Segment) -> bytes:
 
 
 def decode_settled(data: bytes, segment: Segment) -> bytes:
-    """The bits, or none when the file is damaged or another's. There may be more of them than a damaged log has entries."""
+    """The bits, or none when the file is damaged or another's. A damaged log may have fewer entries than bits."""
     if len(data) < 30 or zlib.crc32(data[:-4]) != struct.unpack(">I", data[-4:])[0]:
         return b""
     if data[:18] != _SETTLED_MAGIC + struct.pack(">HQ", VERSION, segment.number):

@@ -79,8 +79,8 @@ class LogStore(Store):
         # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
         self._announced: list[bytes] = []
         self.written: i64 = 0
-        # A write failed: what the file holds is unknown, and nothing after it may be confirmed.
-        self._has_failed = False
+        # Once set, what was handed to the disk is in doubt, so nothing is written or called durable any more.
+        self.failure: OSError | None = None
         self._syncing = False
         self._unsynced: list[Segment] = []
         self._new_names = False
@@ -266,8 +266,16 @@ class LogStore(Store):
     # -- to the file, and to the disk ------------------------------------------------------------------------------
 
     def write(self) -> None:
-        if self._has_failed:
-            raise OSError(EIO, "an earlier write to the log failed")
+        """Raises OSError now and for ever once the disk has failed: whoever asked first may not be who stops."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._write()
+        except OSError as error:
+            self.failure = error
+            raise
+
+    def _write(self) -> None:
         self._finish_record()
         if len(self._settled) > 0:
             payload = self._settled.getvalue()
@@ -288,8 +296,6 @@ class LogStore(Store):
         data = self._out.getvalue()
         self._out = BytesWriter()
         segment = self.active
-        # Until it has worked: whoever catches the error must not get any further.
-        self._has_failed = True
         self.disk.append(segment.handle, data)
         segment.size += len(data)
         self.written = self.position
@@ -297,7 +303,6 @@ class LogStore(Store):
             self._unsynced.append(segment)
         if segment.size >= self.segment_bytes and self.is_named:
             self.roll()
-        self._has_failed = False
 
     def _write_watermarks(self) -> None:
         for lane in self._watermarks:
@@ -353,7 +358,7 @@ class LogStore(Store):
 
     def begin_sync(self) -> SyncJob | None:
         """What a thread should make durable now; None while it is at it, or when there is nothing."""
-        if self._syncing or self._has_failed or self.written == self.synced:
+        if self._syncing or self.written == self.synced or self.failure is not None:
             return None
         self._syncing = True
         segments = self._unsynced
@@ -532,14 +537,14 @@ class LogStore(Store):
 
     def close(self) -> None:
         """Everything written was synced by whoever calls this. The log says so, to tell damage from a torn tail."""
-        if self._mark and not self._has_failed:
+        if self._mark and self.failure is None:
             try:
                 self._write_record(SYNCED, self._mark)
                 self._mark = b""
                 self.write()
                 self.disk.sync(self.active.handle)
-            except OSError:
-                # A disk that fails now was reported when it mattered.
-                self._has_failed = True
+            except OSError as error:
+                # A disk that fails now takes nothing that was promised: the mark only spares a restart its doubts.
+                self.failure = error
         for segment in self.segments.values():
             self.close_files(segment)
