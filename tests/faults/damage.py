@@ -125,9 +125,7 @@ class Patient:
             self._check_that_it_works(wound, world)
         self.checks += 1
 
-    def _check_lost(
-        self, wound: Wound, lost: list[tuple[str, str]], lines: list[str], files: dict[str, bytes]
-    ) -> None:
+    def _check_lost(self, wound: Wound, lost: list[tuple[str, str]], lines: list[str], files: dict[str, bytes]) -> None:
         allowed = self._at_stake(wound)
         for name, body in lost:
             if (name, body) not in allowed:
@@ -166,8 +164,7 @@ class Patient:
         records = _records(self.files[wound.file], int(wound.file[:-4]))
         # A moved message ends its old place as well.
         return any(
-            kind in (SETTLED, MESSAGE) and start < wound.end and end > wound.start
-            for kind, start, end in records
+            kind in (SETTLED, MESSAGE) and start < wound.end and end > wound.start for kind, start, end in records
         )
 
     def _check_that_it_works(self, wound: Wound, world: StoredWorld) -> None:
