@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.faults import sabotage
+from tests.faults.crash_states import say
 from tests.faults.ledger import Violation
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
@@ -138,7 +139,7 @@ class Patient:
             raise Violation(f"{wound}: {lost[0][0]} lost {len(lost)} messages, and nobody was told")
 
     def _is_knowable(self, wound: Wound, files: dict[str, bytes]) -> bool:
-        """A log without its index that ends where a record ends, or is not there, is missed only by the one after it."""
+        """A log without its index that ends where a record ends, or is not there, only the next one misses."""
         if wound.kind not in ("delete the file", "an old copy") or wound.file.replace(".log", ".index") in files:
             return True
         return wound.kind == "an old copy" and f"{int(wound.file[:-4]) + 1:012d}.log" in files
@@ -234,13 +235,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=Random().getrandbits(31))
     parser.add_argument("--break", dest="broken", default="", choices=["", sabotage.NO_CRC])
     options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
+    say(f"seed {options.seed}")
     try:
         lost = run(options.corruptions, options.seed, options.broken)
     except Violation as violation:
-        print(f"VIOLATION: {violation}")
+        say(f"VIOLATION: {violation}")
         sys.exit(1)
-    print(f"{options.corruptions} corruptions, {lost} damaged messages lost, 0 violations, seed {options.seed}")
+    say(f"{options.corruptions} corruptions, {lost} damaged messages lost, 0 violations, seed {options.seed}")
 
 
 if __name__ == "__main__":
