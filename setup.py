@@ -18,6 +18,8 @@ from setuptools.command.build_ext import build_ext
 
 SOURCE = Path("src")
 COMPILED_FOLDERS = ("warren/amqp", "warren/broker", "warren/store")
+# Silent about what is only imported: pip builds where Warren's own dependencies (starlette, ...) are not installed.
+MYPY_OPTIONS = ("--explicit-package-bases", "--config-file=", "--follow-imports=silent")
 
 
 def find_modules() -> list[str]:
@@ -46,8 +48,7 @@ def compiled_modules() -> list[object]:
 
     # mypy names modules from the folders on this path, as src/ is not a package.
     os.environ["MYPYPATH"] = str(SOURCE)
-    options = ["--explicit-package-bases", "--config-file="]
-    extensions = mypycify([*options, *find_modules()], opt_level="3", debug_level="1", multi_file=True)
+    extensions = mypycify([*MYPY_OPTIONS, *find_modules()], opt_level="3", debug_level="1", multi_file=True)
     for extension in extensions:
         # A compiler that is there but broken (no Python headers) must not keep anyone from installing.
         extension.optional = True

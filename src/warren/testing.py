@@ -106,6 +106,12 @@ class Broker:
         self._loop.call_soon_threadsafe(self._call, function, done)
         return done.result(PATIENCE)
 
+    def advance(self, seconds: float) -> None:
+        """Move the broker's clock forward: whatever is due by then happens now, missed heartbeats included."""
+        if seconds < 0:
+            raise WarrenError("time does not go backwards")
+        self.call(lambda _: self._running.server.host.advance(round(seconds * 1000)))
+
     def add_user(self, name: str, password: str, tags: list[str] | None = None) -> None:
         """Without permissions: see set_permission."""
         algorithm, password_hash = Passwords(SHA256).hash(password)
@@ -146,11 +152,14 @@ class Broker:
     def _call(self, function: Callable[[Node], T], done: Future[T]) -> None:
         server = self._running.server
         server.host.tick()
-        try:
-            done.set_result(function(server.node))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller's thread
-            done.set_exception(error)
+        # The turn ends before the caller hears of it, so that all that follows from the call has happened by then.
         server.host.wake()
+        try:
+            result = function(server.node)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller's thread
+            self._loop.call_soon(done.set_exception, error)
+        else:
+            self._loop.call_soon(done.set_result, result)
 
     async def _start(self) -> Assembly:
         # Passwords of tests are no secrets: what guards them may be quick.

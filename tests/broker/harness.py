@@ -127,11 +127,16 @@ class FakeBacking(Backing):
         self._fail_if_told("publish")
         self.discarded.append(message)
 
-    def fetch(self) -> Entry:
+    def fetch(self) -> Entry | None:
         self._fail_if_told("fetch")
         return super().fetch()
 
+    def requeue(self, entry: Entry) -> None:
+        self._fail_if_told("requeue")
+        super().requeue(entry)
+
     def settle(self, entry: Entry) -> None:
+        self._fail_if_told("settle")
         self.settled.append(entry)
         self._write(entry)
 

@@ -149,3 +149,25 @@ def test_a_dead_letter_for_a_failing_queue_is_lost_with_it_alone(world: World, f
     failing.reject(1)
     assert failing.take() == []
     failing.declare("still here")
+
+
+@pytest.mark.parametrize("verb", ["get", "ack", "reject", "requeue"])
+def test_a_failure_while_settling_costs_the_queue_and_nobody_else(world: World, verb: str) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    channel.publish("a", "q")
+    channel.publish("b", "q")
+    assert channel.get("q") is not None
+    world.store.failing |= {("q", "fetch"), ("q", "settle"), ("q", "requeue")}
+    if verb == "get":
+        channel.call(methods.BasicGet(queue="q"), methods.BasicGetEmpty)
+    elif verb == "ack":
+        channel.ack(1)
+    elif verb == "reject":
+        channel.send(methods.BasicReject(1, False))
+    else:
+        channel.send(methods.BasicReject(1, True))
+    heal(world)
+    channel.publish("c", "q")
+    assert channel.bodies_in("q")[-1:] == [b"c"]
+    assert "queue 'q' in vhost '/' failed" in world.host.logged()

@@ -11,7 +11,9 @@ from warren.amqp import methods
 from warren.amqp.constants import CHANNEL_OPEN, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, HEARTBEAT_FRAME
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
+from warren.broker.channel import Channel
 from warren.broker.connection import TURN_BYTES
+from warren.broker.interceptors import Interceptor
 from warren.broker.settings import Settings
 
 
@@ -228,15 +230,22 @@ def test_after_a_hard_error_the_frames_that_follow_are_still_told_apart(world: W
     assert client.wire.is_closed()
 
 
+class Broken(Interceptor):
+    def applies_to(self) -> list[str]:
+        return ["basic.get"]
+
+    def intercept(self, channel: Channel, method: methods.Method) -> methods.Method:
+        raise RuntimeError("a secret")
+
+
 def test_an_error_in_the_core_closes_one_connection_with_541_and_is_logged_once(world: World) -> None:
-    channel = world.channel()
-    channel.declare("q", durable=True)
-    channel.persist("m", "q")
-    world.store.failing.add(("q", "fetch"))
+    world.node.install_interceptor(Broken())
+    channel, other = world.channel(), world.channel()
     channel.send(methods.BasicGet(queue="q"))
     assert channel.client.expect_close() == (541, "INTERNAL_ERROR - unexpected error")
-    assert world.host.logged().count("the disk of q failed") == 1
-    assert "disk" not in bytes(channel.client.wire.written).decode("latin1")
+    assert world.host.logged().count("RuntimeError: a secret") == 1
+    assert "secret" not in bytes(channel.client.wire.written).decode("latin1")
+    other.declare("q")
 
 
 def test_a_reader_that_has_had_its_share_waits_for_the_next_turn(world: World) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.broker.harness import ChannelClient, Seen, World
 from warren.amqp import methods
+from warren.broker.settings import Settings
 
 
 def hold(channel: ChannelClient, *bodies: str, queue: str = "q") -> list[Seen]:
@@ -239,6 +242,31 @@ def test_a_delivery_held_too_long_costs_the_channel(world: World) -> None:
         "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: 1000 ms."
     )
     assert world.queue("q").backing.length == 1
+
+
+@pytest.mark.parametrize(("own", "allowed"), [({}, 1000), ({"x_consumer_timeout": 400}, 400)])
+def test_the_brokers_timeout_holds_for_queues_without_one(own: dict[str, Any], allowed: int) -> None:
+    world = World(Settings(consumer_timeout_ms=1000))
+    channel = world.channel()
+    channel.declare("q", **own)
+    channel.consume("q")
+    channel.publish("slow", "q")
+    channel.take()
+    world.advance(allowed - 1)
+    assert channel.take() == []
+    world.advance(1)
+    assert channel.expect_close()[0] == 406
+
+
+def test_a_queue_may_do_without_the_brokers_timeout() -> None:
+    world = World(Settings(consumer_timeout_ms=1000))
+    channel = world.channel()
+    channel.declare("q", x_consumer_timeout=0)
+    channel.consume("q")
+    channel.publish("slow", "q")
+    channel.take()
+    world.advance(1_000_000)
+    assert channel.take() == []
 
 
 def test_without_a_timeout_a_delivery_may_be_held_for_ever(world: World) -> None:

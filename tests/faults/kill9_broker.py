@@ -27,7 +27,18 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def serve_arguments(data_dir: Path, *more: str) -> list[str]:
-    return ["serve", "--data-dir", str(data_dir), "--amqp-port", "0", "--http-port", "-1", "--log-level", "warning", *more]
+    return [
+        "serve",
+        "--data-dir",
+        str(data_dir),
+        "--amqp-port",
+        "0",
+        "--http-port",
+        "-1",
+        "--log-level",
+        "warning",
+        *more,
+    ]
 
 
 class DidNotBoot(AssertionError):
@@ -72,7 +83,7 @@ class Broker:
         deadline = time.monotonic() + patience
         while (code := self.exit_code()) is None:
             if time.monotonic() > deadline:
-                self.signal(signal.SIGKILL)
+                self.kill()
                 raise AssertionError(f"the broker did not stop within {patience} s: {self.text()[-2000:]}")
             time.sleep(0.001)
         return code
@@ -142,13 +153,14 @@ def _fresh_output(data_dir: Path) -> Path:
 class Nursery:
     """A process that has Warren loaded and forks a broker on request."""
 
-    def __init__(self, sabotage: str = "") -> None:
+    def __init__(self, sabotage: str = "", preload: Path | None = None) -> None:
         self._sabotage = sabotage
+        variables = {} if preload is None else {"LD_PRELOAD": str(preload)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.kill9_broker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(),
+            env=environment(**variables),
         )
 
     def __enter__(self) -> Nursery:
@@ -169,22 +181,24 @@ class Nursery:
         answer: int | None = json.loads(self._process.stdout.readline())
         return answer
 
-    def start(self, data_dir: Path, *options: str) -> Broker:
+    def start(self, data_dir: Path, *options: str, variables: dict[str, str] | None = None) -> Broker:
         output = _fresh_output(data_dir)
         request: dict[str, object] = {
             "fork": serve_arguments(data_dir, *options),
             "output": str(output),
             "sabotage": self._sabotage,
+            "variables": variables or {},
         }
         pid = self.ask(request)
         assert pid is not None
         return _Forked(self, pid, output)
 
 
-def _fork(arguments: list[str], output: str, sabotage: str) -> int:
+def _fork(arguments: list[str], output: str, sabotage: str, variables: dict[str, str]) -> int:
     pid = os.fork()
     if pid:
         return pid
+    os.environ.update(variables)
     os.closerange(0, 3)
     os.open(os.devnull, os.O_RDONLY)
     os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -215,7 +229,7 @@ def _nurse() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "fork" in request:
-            answer: int | None = _fork(request["fork"], request["output"], request["sabotage"])
+            answer: int | None = _fork(request["fork"], request["output"], request["sabotage"], request["variables"])
             assert answer is not None
             children[answer] = None
         else:

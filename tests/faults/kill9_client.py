@@ -72,10 +72,14 @@ class Client:
         self._missing = 0
         try:
             self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._greet()
         except OSError as error:
             raise Gone(str(error)) from error
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
 
     def _greet(self) -> None:
         client = table_of({"capabilities": _CAPABILITIES, "product": "warren fault tests"})
@@ -197,3 +201,9 @@ class Client:
 
     def close(self) -> None:
         self.socket.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -64,6 +64,9 @@ class Load:
         self._threads: list[threading.Thread] = []
         self._connected = threading.Semaphore(0)
 
+    def body_for(self, identity: str) -> bytes:
+        return body_for(identity, self.largest)
+
     def start(self, port: int, round_number: int, seed: int) -> None:
         """Returns when all are connected, or the broker is gone."""
         self.is_stopping = False
@@ -138,7 +141,7 @@ class Load:
         exchange, key, queues = rng.choice(ROUTES)
         self.history.publish(channel, tag, identity, queues)
         self.copies += len(queues)
-        return publish_frames(exchange, key, identity, body_for(identity, self.largest), mandatory=True)
+        return publish_frames(exchange, key, identity, self.body_for(identity), mandatory=True)
 
     def _take_answers(self, client: Client, waiting: dict[int, None]) -> None:
         while client.events:
@@ -200,7 +203,7 @@ class Load:
         deliver = event.method
         assert isinstance(deliver, methods.BasicDeliver)
         identity = event.identity
-        intact = event.body == body_for(identity, self.largest)
+        intact = event.body == self.body_for(identity)
         self.history.deliver(channel, deliver.consumer_tag, identity, deliver.redelivered, intact)
 
     # -- definitions -----------------------------------------------------------------------------------------------
@@ -226,17 +229,17 @@ class Load:
 
     def _look_up(self, queue: str, port: int) -> None:
         """On a connection of its own, because one that is not there closes the channel."""
-        client = Client(port)
-        try:
-            client.declare(queue, passive=True)
-        except Closed:
-            self.history.definition("absent", queue)
-            self.churned.discard(queue)
-        else:
-            self.history.definition("present", queue)
-            self.churned.add(queue)
-        finally:
-            client.close()
+        with Client(port) as client:
+            try:
+                client.declare(queue, passive=True)
+            except Closed as error:
+                if not str(error).startswith("404"):
+                    raise
+                self.history.definition("absent", queue)
+                self.churned.discard(queue)
+            else:
+                self.history.definition("present", queue)
+                self.churned.add(queue)
 
     def _was_deleted(self, queue: str) -> bool:
         for op in reversed(self.history.ops):
@@ -250,22 +253,25 @@ def _forget(waiting: dict[int, None], tag: int, multiple: bool) -> None:
         waiting.pop(one, None)
 
 
-def drain(load: Load, port: int) -> None:
+def drain(load: Load, port: int, queues: tuple[str, ...] = (*QUEUES, DEAD)) -> None:
     """Take and ack all that is left, queue by queue."""
     load.history.draining()
-    for queue in (*QUEUES, DEAD):
-        client = Client(port, f"drain.{queue}")
-        client.qos(200)
-        client.consume(queue)
-        settled = 0
-        while True:
-            settled += _take_all(load, client)
-            if client.declare(queue, passive=True) == 0 and not client.events:
-                break
-        client.qos(200)
-        load.history.fence(client.name, settled)
-        load.history.empty(queue)
-        client.close()
+    for queue in queues:
+        with Client(port, f"drain.{queue}") as client:
+            _drain_queue(load, client, queue)
+
+
+def _drain_queue(load: Load, client: Client, queue: str) -> None:
+    client.qos(200)
+    client.consume(queue)
+    settled = 0
+    while True:
+        settled += _take_all(load, client)
+        if client.declare(queue, passive=True) == 0 and not client.events:
+            break
+    client.qos(200)
+    load.history.fence(client.name, settled)
+    load.history.empty(queue)
 
 
 def _take_all(load: Load, client: Client) -> int:

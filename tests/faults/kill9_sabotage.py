@@ -32,8 +32,16 @@ class NoFsync(_Wrapped):
 
 
 class NoDirsync(_Wrapped):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._directory = directory
+
     def sync_directory(self) -> None:
         pass
+
+    def replace(self, name: str, data: bytes) -> None:
+        (self._directory / f"{name}.new").write_bytes(data)
+        (self._directory / f"{name}.new").replace(self._directory / name)
 
 
 class LateWrite(_Wrapped):
@@ -143,9 +151,9 @@ def apply(name: str) -> None:
     if not name:
         return
     if name == "late-definitions":
-        life.DefinitionsStore = LateDefinitions  # type: ignore[assignment, misc]
+        vars(life)["DefinitionsStore"] = LateDefinitions
         return
-    life.RealDisk = DISKS[name]  # type: ignore[assignment, misc]
+    vars(life)["RealDisk"] = DISKS[name]
 
 
 if __name__ == "__main__":

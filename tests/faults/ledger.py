@@ -124,7 +124,7 @@ def _check_settles_in_order(present: dict[Item, bool], synced: int) -> None:
 
 def _check_dead_letters(present: dict[Item, bool]) -> None:
     for item, is_present in present.items():
-        if item.copies is None or is_present or item.published > 0 and item.is_gone:
+        if item.copies is None or is_present or (item.published > 0 and item.is_gone):
             continue
         for copy in item.copies:
             if copy in present and not present[copy] and copy.settled is None:

@@ -66,6 +66,16 @@ def test_a_handshake_that_does_not_come_is_not_waited_for() -> None:
         assert read_to_the_end(peer) == b""
 
 
+def test_who_still_sends_while_we_close_can_read_our_last_word(warren_broker: Broker) -> None:
+    with raw(warren_broker) as peer:
+        peer.sendall(b"GET / HTTP/1.1\r\n")
+        peer.recv(1, socket.MSG_PEEK)
+        wait_for_connections(warren_broker, 0)
+        for _ in range(100):
+            peer.sendall(bytes(10_000))
+        assert read_to_the_end(peer) == PROTOCOL_HEADER
+
+
 def test_a_consumer_that_does_not_read_does_not_fill_the_memory(warren_broker: Broker) -> None:
     count = 400
     with connect(warren_broker) as publisher, connect(warren_broker) as slow:
@@ -134,7 +144,7 @@ class Outgoing(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"socket": socket.socket(), "peername": ("::1", 1, 0, 0), "sockname": ("::1", 2, 0, 0)})
         self.written = b""
-        self.is_closed = False
+        self.is_closed = asyncio.Event()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -142,8 +152,14 @@ class Outgoing(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
+    def resume_reading(self) -> None:
+        pass
+
+    def can_write_eof(self) -> bool:
+        return False
+
     def close(self) -> None:
-        self.is_closed = True
+        self.is_closed.set()
         self.get_extra_info("socket").close()
 
 
@@ -154,11 +170,11 @@ def test_nothing_that_the_core_raises_reaches_the_loop(caplog: pytest.LogCapture
         outgoing = Outgoing()
         transport.connection_made(outgoing)
         transport.data_received(b"anything")
+        await asyncio.wait_for(outgoing.is_closed.wait(), 10)
         transport.connection_lost(None)
         return outgoing
 
     outgoing = asyncio.run(play())
-    assert outgoing.is_closed
     assert outgoing.written == FAREWELL
     assert caplog.text.count("ZeroDivisionError: a worse bug") == 1
 

@@ -213,7 +213,9 @@ def message_of(body: str, persistent: bool = True, priority: int = 0, ttl: int |
     properties.delivery_mode = 2 if persistent else 1
     properties.priority = priority
     raw = body.encode()
-    message = Message(Origin("amq.fanout", ["key"]), content_frames(1, encode_properties(properties), raw, FRAME_MAX), 1, len(raw))
+    message = Message(
+        Origin("amq.fanout", ["key"]), content_frames(1, encode_properties(properties), raw, FRAME_MAX), 1, len(raw)
+    )
     message.persistent = persistent
     message.priority = priority
     if ttl is not None:

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from warren.amqp import methods, replies
 from warren.amqp.constants import BASIC_ACK, BASIC_PUBLISH, BODY_HARD_MAX, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
 from warren.amqp.frames import needs_reframing, rechannel, reframe
+from warren.amqp.reader import CutOff
 from warren.broker import consume, declare_exchange, declare_queue, settle
 from warren.broker.confirm import Confirms
 from warren.broker.consumer import Consumer
@@ -23,6 +24,7 @@ from warren.broker.message import Entry, Message
 from warren.broker.metrics import ChannelCounters
 from warren.broker.publish import publish
 from warren.broker.reply_to import close_reply_queue
+from warren.broker.terms import erlang_octets
 from warren.broker.transaction import Transaction
 from warren.broker.unacked import Unacked
 from warren.errors import (
@@ -44,6 +46,13 @@ if TYPE_CHECKING:
     from warren.broker.vhost import VHost
 
 _INFO: Final = 20
+
+
+def decoded(method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method:
+    try:
+        return methods.decode_method(method_id, data, start, end)
+    except CutOff:
+        raise FrameError(f"cannot decode {erlang_octets(data[start:end])}") from None
 
 
 class Content:
@@ -115,7 +124,7 @@ class Channel:
         if method_id == BASIC_PUBLISH:
             self.begin_content(data[start:end])
             return
-        method = self.connection.decode(method_id, data, start, end)
+        method = decoded(method_id, data, start, end)
         if self.transaction is not None and self.transaction.committing and method_id != CHANNEL_CLOSE:
             self._refuse_during_commit()
         try:

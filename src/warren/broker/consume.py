@@ -43,7 +43,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     queue.add_consumer(consumer)
     if not method.no_wait:
         channel.connection.send(replies.consume_ok(channel.number, tag))
-    queue.drain()
+    channel.connection.node.monitor.drain(queue)
 
 
 def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
@@ -118,7 +118,7 @@ def get(channel: Channel, method: BasicGet) -> None:
             f"cannot obtain access to locked {resource('queue', name, queue.vhost)}. "
             "basic.get operations are not supported by quorum queues with single active consumer"
         )
-    entry = queue.get()
+    entry = channel.connection.node.monitor.get(queue)
     if entry is None:
         channel.connection.send(replies.get_empty(channel.number))
         return

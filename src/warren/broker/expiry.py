@@ -39,7 +39,8 @@ def drop_expired(queue: Queue) -> None:
     now = queue.node.now
     head = backing.peek()
     while head is not None and is_expired(head, now):
-        queue.remove(backing.fetch(), _EXPIRED)
+        backing.fetch()
+        queue.remove(head, _EXPIRED)
         head = backing.peek()
 
 

@@ -32,4 +32,7 @@ def drop_excess(queue: Queue) -> None:
     while backing.length > 0 and (
         (max_length >= 0 and backing.length > max_length) or (max_bytes >= 0 and backing.body_bytes > max_bytes)
     ):
-        queue.remove(backing.fetch(), _MAXLEN)
+        entry = backing.fetch()
+        if entry is None:
+            return
+        queue.remove(entry, _MAXLEN)

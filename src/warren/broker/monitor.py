@@ -1,6 +1,6 @@
 """Queue monitoring: a queue that fails takes down neither its publishers' channels nor the broker.
 
-Whatever a queue raises while it takes in, hands out or lets expire is a fault of that queue alone: it is logged once,
+Whatever a queue raises while it works on messages is a fault of that queue alone: it is logged once,
 its publishers get nacks, its consumers a basic.cancel, and it starts anew from what its store still has.
 """
 
@@ -10,7 +10,7 @@ import traceback
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.expiry import arm_expiry, drop_expired
-from warren.broker.message import Delivery
+from warren.broker.message import Delivery, Entry
 from warren.broker.queue import Queue
 
 if TYPE_CHECKING:
@@ -41,6 +41,31 @@ class Monitor:
         try:
             drop_expired(queue)
             arm_expiry(queue)
+        except Exception:
+            self.failed(queue)
+
+    def get(self, queue: Queue) -> Entry | None:
+        try:
+            return queue.get()
+        except Exception:
+            self.failed(queue)
+            return None
+
+    def ack(self, entry: Entry) -> None:
+        try:
+            entry.queue.ack(entry)
+        except Exception:
+            self.failed(entry.queue)
+
+    def reject(self, entry: Entry) -> None:
+        try:
+            entry.queue.reject(entry)
+        except Exception:
+            self.failed(entry.queue)
+
+    def requeue(self, queue: Queue, entries: list[Entry]) -> None:
+        try:
+            queue.requeue(entries)
         except Exception:
             self.failed(queue)
 

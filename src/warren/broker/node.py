@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.broker.access import Access, User
 from warren.broker.confirm import Confirms
-from warren.broker.connection import CLOSED, RUNNING, Connection
+from warren.broker.connection import Connection
 from warren.broker.credit import Credit
 from warren.broker.deadletter import DeadLetters
 from warren.broker.exchanges.base import ExchangeDecorator
@@ -22,6 +22,7 @@ from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
 from warren.broker.queue import Queue
+from warren.broker.reader import CLOSED, RUNNING
 from warren.broker.settings import Settings
 from warren.broker.store import Store
 from warren.broker.timers import Timers

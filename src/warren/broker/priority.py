@@ -17,6 +17,7 @@ class PriorityBacking(Backing):
             self.length += level.length
             self.body_bytes += level.body_bytes
             self.last_sequence = max(self.last_sequence, level.last_sequence)
+            self.has_expiring = self.has_expiring or level.has_expiring
 
     def _level(self, message: Message) -> Backing:
         top: i64 = len(self.levels) - 1
@@ -38,15 +39,30 @@ class PriorityBacking(Backing):
 
     def peek(self) -> Entry | None:
         level = self._highest()
-        return None if level is None else level.peek()
+        while level is not None:
+            length, body_bytes = level.length, level.body_bytes
+            entry = level.peek()
+            self._follow(level, length, body_bytes)
+            if entry is not None:
+                return entry
+            level = self._highest()
+        return None
 
-    def fetch(self) -> Entry:
+    def fetch(self) -> Entry | None:
         level = self._highest()
-        assert level is not None
-        entry = level.fetch()
-        self.length -= 1
-        self.body_bytes -= entry.message.body_size
-        return entry
+        while level is not None:
+            length, body_bytes = level.length, level.body_bytes
+            entry = level.fetch()
+            self._follow(level, length, body_bytes)
+            if entry is not None:
+                return entry
+            level = self._highest()
+        return None
+
+    def _follow(self, level: Backing, length: i64, body_bytes: i64) -> None:
+        """What a level took or found lost leaves the sums as well."""
+        self.length += level.length - length
+        self.body_bytes += level.body_bytes - body_bytes
 
     def requeue(self, entry: Entry) -> None:
         self._level(entry.message).requeue(entry)

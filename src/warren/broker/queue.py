@@ -83,7 +83,7 @@ class Queue(Destination):
         self.policy: str | None = None
         self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}
-        self.options = QueueOptions(arguments, {}, type_)
+        self.options = self._options()
         self.counters = QueueCounters()
         self.consumers = Consumers()
         self.exclusive_consumer: Consumer | None = None
@@ -100,8 +100,11 @@ class Queue(Destination):
         self.unacked_bytes: i64 = 0
         self.next_sequence: i64 = self.backing.last_sequence + 1
         # True once any entry may have an expiry: queues without TTL never look at heads or timers.
-        self.has_expiring = self.backing.length > 0
+        self.has_expiring = self.backing.has_expiring
         self.expiry_timer = ExpiryTimer(self)
+        if self.has_expiring:
+            # Recovered: what expired meanwhile goes at once, also when nobody comes to look.
+            node.timers.schedule(self.expiry_timer, node.now)
         self.idle_timer = IdleTimer(self)
         self.last_used: i64 = node.now
         # Publishers that wait for this queue's grant of credit: see credit.py.
@@ -179,6 +182,8 @@ class Queue(Destination):
             if consumer is None:
                 break
             entry = backing.fetch()
+            if entry is None:
+                break
             if is_expired(entry, now):
                 self.remove(entry, REASON_EXPIRED)
                 continue
@@ -215,10 +220,10 @@ class Queue(Destination):
         self.last_used = self.node.now
         if self.has_expiring:
             drop_expired(self)
-        if self.backing.length == 0:
+        entry = self.backing.fetch()
+        if entry is None:
             self.counters.got_empty += 1
             return None
-        entry = self.backing.fetch()
         if entry.redelivered:
             self.counters.redelivered += 1
         if self.has_expiring:
@@ -319,7 +324,7 @@ class Queue(Destination):
         self.operator_policy = operator_policy
         self.effective_policy = definition
         expires = self.options.expires
-        self.options = QueueOptions(self.arguments, definition, self.type)
+        self.options = self._options()
         if self.options.expires != expires:
             # A queue that was idle before there was a rule has all of its time from now on.
             self.last_used = self.node.now
@@ -329,6 +334,12 @@ class Queue(Destination):
         self.arm_idle()
         for decorator in self.decorators:
             decorator.policy_changed(self)
+
+    def _options(self) -> QueueOptions:
+        options = QueueOptions(self.arguments, self.effective_policy, self.type)
+        if options.consumer_timeout < 0:
+            options.consumer_timeout = self.node.settings.consumer_timeout_ms
+        return options
 
     def arm_idle(self) -> None:
         """x-expires: start counting unless somebody consumes."""
@@ -341,8 +352,9 @@ class Queue(Destination):
         self.exclusive_consumer = None
         self.unacked = 0
         self.unacked_bytes = 0
+        self.node.store.release(self)
         self.backing = self._open_backing()
-        self.has_expiring = self.backing.length > 0
+        self.has_expiring = self.backing.has_expiring
 
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""

@@ -26,7 +26,7 @@ def ack_one(channel: Channel, tag: i64) -> None:
     channel.counters.acked += 1
     queue = entry.queue
     if not entry.is_gone():
-        queue.ack(entry)
+        queue.node.monitor.ack(entry)
         if queue.backing.length > 0:
             channel.connection.drain_soon(queue)
     if channel.prefetch != 0:
@@ -95,14 +95,15 @@ def apply(entry: Entry, outcome: int) -> None:
     if entry.is_gone():
         return
     queue = entry.queue
+    monitor = queue.node.monitor
     if outcome == ACK:
-        queue.ack(entry)
+        monitor.ack(entry)
     elif outcome == REJECT:
-        queue.reject(entry)
+        monitor.reject(entry)
     else:
-        queue.requeue([entry])
+        monitor.requeue(queue, [entry])
     if queue.backing.length > 0:
-        queue.drain()
+        monitor.drain(queue)
 
 
 def requeue(entries: list[Entry]) -> None:
@@ -112,7 +113,7 @@ def requeue(entries: list[Entry]) -> None:
         if not entry.is_gone():
             by_queue.setdefault(entry.queue, []).append(entry)
     for queue, own in by_queue.items():
-        queue.requeue(own)
+        queue.node.monitor.requeue(queue, own)
 
 
 def recover(channel: Channel) -> None:

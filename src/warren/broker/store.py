@@ -28,6 +28,8 @@ class Backing:
         self.body_bytes: i64 = 0
         # The highest sequence that the store has seen in this queue; a recovered queue counts on from it.
         self.last_sequence: i64 = 0
+        # Something that was recovered expires at some time.
+        self.has_expiring = False
         self._entries: deque[Entry] = deque()
         # What came back, by sequence. Always older than the newest entry, seldom more than a few.
         self._returned: list[tuple[int, Entry]] = []
@@ -57,17 +59,27 @@ class Backing:
             if not entries or returned[0][0] < entries[0].sequence:
                 return returned[0][1]
             return entries[0]
-        return entries[0] if entries else None
+        if entries:
+            return entries[0]
+        self._nothing_left()
+        return None
 
-    def fetch(self) -> Entry:
-        """Take the head. The caller has seen by peek or by length that there is one."""
+    def _nothing_left(self) -> None:
+        self.length = 0
+        self.body_bytes = 0
+
+    def fetch(self) -> Entry | None:
+        """Take the head. None when nothing is there, also if `length` said otherwise: it may have been lost."""
         if self.paged > 0 and not self._entries:
             self.load()
         returned = self._returned
         if returned and (not self._entries or returned[0][0] < self._entries[0].sequence):
             entry = heappop(returned)[1]
-        else:
+        elif self._entries:
             entry = self._entries.popleft()
+        else:
+            self._nothing_left()
+            return None
         self.length -= 1
         self.body_bytes -= entry.message.body_size
         return entry
@@ -83,8 +95,10 @@ class Backing:
 
     def purge(self) -> i64:
         count = self.length
-        while self.length > 0:
-            self.settle(self.fetch())
+        entry = self.fetch()
+        while entry is not None:
+            self.settle(entry)
+            entry = self.fetch()
         return count
 
     def snapshot(self, limit: i64) -> list[Entry]:
@@ -107,6 +121,9 @@ class Store:
     def open(self, queue: Queue, level: i64) -> Backing:
         """The backing of a new or recovered queue; a queue with priorities has one per level."""
         return Backing()
+
+    def release(self, queue: Queue) -> None:
+        """The queue failed: what is in memory of it is not to be trusted, and it will be opened anew."""
 
     def delete(self, queue: Queue) -> None:
         """The queue is gone, with all it held."""

@@ -16,6 +16,7 @@ from warren.broker.arguments import CLASSIC, check_queue_arguments, queue_type, 
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.types import create
+from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
 from warren.broker.queue import Queue
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
@@ -147,6 +148,9 @@ class VHost:
         queue.decorators = self.node.queue_decorators
         self.queues[name] = queue
         self._apply_queue_policy(queue)
+        if queue.backing.length > 0:
+            # Recovered: what expired meanwhile goes at once, what will expire has its timer.
+            arm_expiry(queue)
         if owner is not None:
             owner.exclusive_queues[queue] = True
         if durable:

@@ -67,6 +67,9 @@ async def _live(config: Config) -> None:
     print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
     failure = await _wait_for_the_end(assembly)
     await assembly.stop()
+    # It may also have come on the way down.
+    if failure is None and assembly.server.failure.done():
+        failure = assembly.server.failure.result()
     if failure is not None:
         raise WarrenError(f"stopped because {failure}")
 

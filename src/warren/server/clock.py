@@ -15,3 +15,7 @@ class Clock:
     def now(self) -> int:
         """Milliseconds since 1970."""
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+
+    def advance(self, milliseconds: int) -> None:
+        """Later, all at once: for tests that cannot wait."""
+        self._offset_ns += milliseconds * 1_000_000

@@ -39,6 +39,7 @@ class LoopHost:
         self._timer: DeadlineTimer | None = None
         self._is_flush_due = False
         self._syncer: Syncer | None = None
+        self._is_halted = False
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
 
     def attach(self, node: Node, syncer: Syncer | None = None) -> None:
@@ -52,6 +53,10 @@ class LoopHost:
             self._timer.cancel()
         self._node = None
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def halt(self) -> None:
+        """The disk failed: nothing that happens from now on, and nothing that waited for it, is told to anybody."""
+        self._is_halted = True
 
     def wake(self) -> None:
         if not self._is_flush_due:
@@ -68,11 +73,18 @@ class LoopHost:
         except Exception:
             log.exception("a timer failed")
 
+    def advance(self, milliseconds: int) -> None:
+        self.clock.advance(milliseconds)
+        if self._timer is not None:
+            # It counts down in the time that was; the end of the turn sets it anew.
+            self._timer.cancel()
+        self.tick()
+
     def end_turn(self) -> None:
         """Everything that happened takes effect outside, now."""
         self._is_flush_due = False
         node, timer = self._node, self._timer
-        if node is None or timer is None:
+        if node is None or timer is None or self._is_halted:
             return
         try:
             node.flush()

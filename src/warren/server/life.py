@@ -86,14 +86,24 @@ class Server:
         """Accept no more, tell every client, wait a little for their answers, make what is left durable."""
         for listener in self.listeners:
             listener.close()
+        if not self.failure.done():
+            await self._say_goodbye(patience)
+        await self.roster.wait_empty(0)
+        self._close()
+
+    async def _say_goodbye(self, patience: float) -> None:
         self.host.tick()
         self.node.begin_shutdown("shutdown")
         self.host.wake()
         await self.roster.wait_empty(patience)
-        self.node.flush()
-        if self._syncer is not None and not self.failure.done():
+        if self.failure.done():
+            return
+        try:
+            self.node.flush()
+        except OSError as error:
+            self._fatal(error)
+        if self._syncer is not None:
             await self._syncer.finish()
-        self._close()
 
     def _open_store(self, folder: Path) -> LogStore:
         try:
@@ -136,6 +146,7 @@ class Server:
 
     def _fatal(self, error: BaseException) -> None:
         log.critical("the data folder failed, so nothing can be promised any more: %s", error)
+        self.host.halt()
         if not self.failure.done():
             self.failure.set_result(error)
 
@@ -148,6 +159,8 @@ class Server:
         if self._store is not None:
             self._store.close()
         if self._recorder is not None:
+            if self.failure.done():
+                self._recorder.abandon()
             self._recorder.close()
         if self._folder is not None:
             self._folder.close()

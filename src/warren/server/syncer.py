@@ -62,7 +62,7 @@ class Syncer:
             error: BaseException | None = None
             try:
                 work.run(self._store.disk)
-            except OSError as problem:
+            except Exception as problem:  # noqa: BLE001 - whatever it was, the loop must hear that it is not done
                 error = problem
             try:
                 self._loop.call_soon_threadsafe(self._done, work, error)
@@ -72,17 +72,24 @@ class Syncer:
 
     def _done(self, work: SyncJob | Chore, error: BaseException | None) -> None:
         self._is_busy = False
+        if error is None:
+            try:
+                self._account_for(work)
+            except OSError as problem:
+                error = problem
         if error is not None:
             self._has_failed = True
             self._idle.set()
             self._on_fatal(error)
             return
-        if isinstance(work, SyncJob):
-            self._store.sync_done(work)
-            sparse = sparse_segment(self._store)
-            if sparse is not None:
-                compact(self._store, sparse)
-        else:
-            self._store.chore_done(work)
         self._wake()
         self.kick()
+
+    def _account_for(self, work: SyncJob | Chore) -> None:
+        if not isinstance(work, SyncJob):
+            self._store.chore_done(work)
+            return
+        self._store.sync_done(work)
+        sparse = sparse_segment(self._store)
+        if sparse is not None:
+            compact(self._store, sparse)

@@ -22,7 +22,9 @@ log = logging.getLogger("warren.transport")
 # Above the first the core stops delivering to this connection, below the second it goes on.
 WRITE_HIGH_WATER = 256 * 1024
 WRITE_LOW_WATER = 64 * 1024
-# A peer that does not read what is left for it is cut off after this many seconds.
+# Who has asked to close is given this many seconds to go first.
+PARTING = 0.02
+# A peer that does not read what is left for it, or does not go then, is cut off after this many seconds.
 CLOSE_GRACE = 10.0
 # No detail to the peer: that is in the log.
 FAREWELL = replies.close(InternalError.code, InternalError.name)
@@ -108,14 +110,7 @@ class AmqpTransport(asyncio.Protocol):
         self._roster.leave(self)
         if self._cut_off is not None:
             self._cut_off.cancel()
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            self._node.tick(self._clock.now())
-            connection.lost()
-        except Exception:
-            log.exception("a lost connection could not be cleaned up")
+        self._tell_lost()
 
     # The core's side.
 
@@ -139,13 +134,37 @@ class AmqpTransport(asyncio.Protocol):
         if transport is None or self._is_closing:
             return
         self._is_closing = True
-        transport.close()
-        self._cut_off = self._loop.call_later(CLOSE_GRACE, transport.abort)
+        # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
+        self._loop.call_soon(self._tell_lost)
+        transport.resume_reading()
+        # Go's client closes from several routines at once: one takes the close-ok, and an end of the stream that
+        # comes before it has closed its socket is an error to the others.
+        self._cut_off = self._loop.call_later(PARTING, self._end_output, transport)
 
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _end_output(self, transport: asyncio.Transport) -> None:
+        if transport.can_write_eof():
+            # A socket closed with unread input resets the peer, and what it has not read yet is gone: amqplib sends
+            # publishes behind its connection.close and would lose the close-ok. So read on, to nowhere, until it goes.
+            transport.write_eof()
+        else:
+            transport.close()
+        self._cut_off = self._loop.call_later(CLOSE_GRACE, transport.abort)
+
+    def _tell_lost(self) -> None:
+        """Once, whether we or the peer ended it."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            self._node.tick(self._clock.now())
+            connection.lost()
+        except Exception:
+            log.exception("a lost connection could not be cleaned up")
 
     def _fail(self, error: Exception) -> None:
         """The core has a bug: say so once, and let it cost no more than this connection."""

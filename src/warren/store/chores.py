@@ -60,12 +60,13 @@ class SettledChore(Chore):
 
 
 class DeleteChore(Chore):
-    """The log first: without it, an index or settled file left behind by a crash means nothing."""
+    """The log first: an index without it says that everything in it was settled, or that the log was lost."""
 
     def run(self, disk: Disk) -> None:
         number = self.segment.number
         names = disk.names()
         disk.remove(segment_name(number))
+        disk.sync_directory()
         for name in (index_name(number), settled_name(number)):
             if name in names:
                 disk.remove(name)

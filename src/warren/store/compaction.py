@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.message import Entry
-from warren.store.format import FILE_HEADER_SIZE, MESSAGE, first_ordinal, read_message, read_places, record_at
+from warren.store.format import (
+    FILE_HEADER_SIZE,
+    MESSAGE,
+    first_ordinal,
+    next_record,
+    read_message,
+    read_places,
+    record_at,
+)
 from warren.store.lane import Cursor, Lane, by_next_sequence
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
 
@@ -38,17 +46,19 @@ def compact(store: LogStore, segment: Segment) -> None:
     data = store.read(segment, 0, segment.size)
     store.begin_moving()
     at: i64 = FILE_HEADER_SIZE
-    end = record_at(data, at, segment.number, at)
-    while end > 0:
+    while at >= 0:
+        end = record_at(data, at, segment.number, at)
+        if end < 0:
+            at = next_record(data, at + 1, segment.number)
+            continue
         if data[at + 2] == MESSAGE:
             _move_record(store, segment, data, at, end)
         at = end
-        end = record_at(data, at, segment.number, at)
-    for lane, runs in store.end_moving().items():
-        _replace_cursors(store, lane, segment, runs)
+    moved = store.end_moving()
     if segment.live > 0:
-        # What is left could not be read: it was behind a damaged record.
         store.abandon(segment)
+    for lane, runs in moved.items():
+        _replace_cursors(store, lane, segment, runs)
     store.moved_away(segment)
 
 

@@ -114,6 +114,10 @@ class DefinitionsStore:
             raise OSError(f"cannot write {self.path}: {error}") from error
         self._pending.clear()
 
+    def abandon(self) -> None:
+        """The disk failed: nobody was told of what is pending, and nobody will be."""
+        self._pending.clear()
+
     def close(self) -> None:
         """What is pending is committed. May be repeated."""
         try:

@@ -37,6 +37,10 @@ _PERSISTENT: Final = 1
 _PLACES_AT: Final[i64] = 6
 # lane(4) sequence(8) expires(8) moved from(8)
 PLACE_SIZE: Final[i64] = 28
+# How often a damaged segment may be read from end to end in search of the next record.
+_PATIENCE: Final[i64] = 64
+# Of one record; a message that went to more queues has several.
+PLACES_MAX: Final[i64] = 0x7FFF
 
 
 def file_header(segment: int, previous_size: int) -> bytes:
@@ -82,11 +86,9 @@ def write_message(
     head.append(u8(message.priority))
     write_i16_be(head, i16(_signed_16(message.channel)))
     write_i32_be(head, i32(message.body_size))
-    head.append(u8(origin.hidden))
-    head.append(u8(len(origin.keys)))
-    head.write(short(origin.exchange))
-    for key in origin.keys:
-        head.write(short(key))
+    if not origin.stored:
+        origin.stored = _stored(origin)
+    head.write(origin.stored)
     facts = head.getvalue()
     content = message.content
     length: i64 = len(facts) + len(content)
@@ -95,6 +97,19 @@ def write_message(
     out.write(facts)
     out.write(content)
     return RECORD_HEADER_SIZE + length
+
+
+def _stored(origin: Origin) -> bytes:
+    out = BytesWriter()
+    write_i32_be(out, i32(origin.hidden))
+    write_i32_be(out, i32(len(origin.keys)))
+    out.write(short(origin.exchange))
+    for key in origin.keys:
+        # Those of a CC header may be longer than a routing key, and many.
+        raw = key.encode("utf-8", "surrogateescape")
+        write_i32_be(out, i32(len(raw)))
+        out.write(raw)
+    return out.getvalue()
 
 
 def _signed_16(value: i64) -> i64:
@@ -128,10 +143,15 @@ def record_at(data: bytes, at: i64, segment: i64, offset: i64) -> i64:
 def next_record(data: bytes, at: i64, segment: i64) -> i64:
     """The next place at or after `at` of a whole segment where a record begins; -1 if there is none."""
     marker = b"WR"
+    # Bodies are strangers' bytes: one that is full of record headers must not make this take for ever.
+    patience = _PATIENCE * max(len(data), 1 << 20)
     found: i64 = data.find(marker, at)
-    while found >= 0:
+    while found >= 0 and patience > 0:
         if record_at(data, found, segment, found) >= 0:
             return found
+        if len(data) - found >= RECORD_HEADER_SIZE:
+            length = i64(read_i32_be(data, found + 4))
+            patience -= length if 0 < length <= len(data) - found else 0
         found = data.find(marker, found + 1)
     return -1
 
@@ -175,17 +195,17 @@ def read_places(data: bytes, at: i64) -> list[Place]:
 def read_message(data: bytes, at: i64, end: i64) -> Message:
     """Of a MESSAGE record [at, end) whose checksum was found right."""
     facts = _facts_at(data, at)
-    hidden: i64 = data[facts + 8]
-    count: i64 = data[facts + 9]
-    place = facts + 10
+    hidden = i64(read_i32_be(data, facts + 8))
+    count = i64(read_i32_be(data, facts + 12))
+    place = facts + 16
     size: i64 = data[place]
     exchange = data[place + 1 : place + 1 + size].decode("utf-8", "surrogateescape")
     place += 1 + size
     keys: list[str] = []
     for _ in range(count):
-        size = data[place]
-        keys.append(data[place + 1 : place + 1 + size].decode("utf-8", "surrogateescape"))
-        place += 1 + size
+        size = i64(read_i32_be(data, place))
+        keys.append(data[place + 4 : place + 4 + size].decode("utf-8", "surrogateescape"))
+        place += 4 + size
     channel = i64(read_i16_be(data, facts + 2)) & 0xFFFF
     message = Message(Origin(exchange, keys, hidden), data[place:end], channel, i64(read_i32_be(data, facts + 4)))
     message.persistent = data[facts] & _PERSISTENT != 0

@@ -100,9 +100,9 @@ def encode_settled(segment: Segment) -> bytes:
 
 
 def decode_settled(data: bytes, segment: Segment) -> bytes:
-    """The bits, or none when the file is damaged or does not fit."""
+    """The bits, or none when the file is damaged or another's. A damaged log may have fewer entries than bits."""
     if len(data) < 30 or zlib.crc32(data[:-4]) != struct.unpack(">I", data[-4:])[0]:
         return b""
-    if data[:26] != _SETTLED_MAGIC + struct.pack(">HQQ", VERSION, segment.number, segment.entries):
+    if data[:18] != _SETTLED_MAGIC + struct.pack(">HQ", VERSION, segment.number):
         return b""
     return data[26:-4]

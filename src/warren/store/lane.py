@@ -7,11 +7,12 @@ and not memory.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.message import Entry, Message
+from warren.broker.message import Entry, Message, short
 from warren.broker.store import Backing
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
@@ -65,6 +66,12 @@ class Lane(Backing):
         self.recovered_watermark: i64 = 0
         self._head_bytes: i64 = 0
 
+    def payload(self) -> bytes:
+        """What the log says of it: see RecoveredLane."""
+        queue = self.queue
+        facts = struct.pack(">IBBQ", self.number, self.level, 1 if self.durable else 0, self.watermark)
+        return facts + short(queue.vhost) + short(queue.name) + short(queue.incarnation)
+
     # -- in --------------------------------------------------------------------------------------------------------
 
     def publish(self, entry: Entry) -> None:
@@ -86,7 +93,7 @@ class Lane(Backing):
             self._note_delivery(entry)
 
     def _is_head_full(self) -> bool:
-        if self.store.head_bytes > self.store.head_bytes_max:
+        if self.store.is_crowded():
             return len(self._entries) >= CROWDED_ENTRIES or self._head_bytes >= CROWDED_BYTES
         return len(self._entries) >= self.store.head_entries or self._head_bytes >= HEAD_BYTES
 
@@ -104,9 +111,11 @@ class Lane(Backing):
 
     # -- out -------------------------------------------------------------------------------------------------------
 
-    def fetch(self) -> Entry:
+    def fetch(self) -> Entry | None:
         waiting = len(self._returned)
         entry = super().fetch()
+        if entry is None:
+            return None
         if len(self._returned) == waiting:
             self._head_grew(-len(entry.message.content))
         if entry.address != 0:
@@ -126,7 +135,8 @@ class Lane(Backing):
         while self.paged > 0 and not self._entries:
             if not self.cursors:
                 # Counted but nowhere to be found: damage that was reported when the log was read.
-                self._lose(self.paged)
+                self.length -= self.paged
+                self.paged = 0
                 return
             self._load_from(self.cursors[0])
         if self.paged == 0:
@@ -152,16 +162,13 @@ class Lane(Backing):
         if cursor.next_sequence > limit:
             self.cursors.sort(key=by_next_sequence)
 
-    def _lose(self, count: i64) -> None:
-        self.paged -= count
-        self.length -= count
-
     def _load_rows(self, cursor: Cursor, data: bytes, limit: i64) -> None:
         segment = cursor.segment
         window: list[Row] = []
         loaded: i64 = 0
         at: i64 = 0
-        while at < len(data) and loaded < LOAD_BYTES:
+        limit_bytes = CROWDED_BYTES if self.store.is_crowded() else LOAD_BYTES
+        while at < len(data) and loaded < limit_bytes:
             row = Row(data, at)
             if row.sequence > limit:
                 break
@@ -180,17 +187,29 @@ class Lane(Backing):
     def _load_window(self, segment: Segment, rows: list[Row]) -> None:
         """Rows whose records lie close together: one read for all."""
         start = rows[0].offset
-        data = self.store.read(segment, start, rows[-1].offset + rows[-1].size - start)
+        size = rows[-1].offset + rows[-1].size - start
+        data = self.store.read(segment, start, size)
+        if len(data) < size and len(rows) > 1:
+            # Something on the way cannot be read: each for itself, so that the others are not lost with it.
+            for row in rows:
+                self._load_window(segment, [row])
+            return
         for row in rows:
             at = row.offset - start
-            self.paged -= 1
             end = record_at(data, at, segment.number, row.offset)
             if end != at + row.size or not has_place(data, at, self.number, row.sequence):
-                self.length -= 1
-                self.body_bytes -= row.body_size
-                self.store.damaged(self, segment, row)
+                self.lose(segment, row)
                 continue
+            self.paged -= 1
             self._entries.append(self._entry(segment, row, read_message(data, at, end)))
+
+    def lose(self, segment: Segment, row: Row) -> None:
+        """Its record is damaged. Nothing is lost as long as it is in memory."""
+        if row.sequence >= self.first_paged():
+            self.paged -= 1
+            self.length -= 1
+            self.body_bytes -= row.body_size
+        self.store.damaged(self, segment, row)
 
     def _entry(self, segment: Segment, row: Row, message: Message) -> Entry:
         entry = Entry(message, self.queue, row.sequence, row.expires_at)
@@ -202,7 +221,9 @@ class Lane(Backing):
     def purge(self) -> i64:
         count = self.length
         while self.length > self.paged:
-            self.settle(self.fetch())
+            entry = self.fetch()
+            if entry is not None:
+                self.settle(entry)
         for cursor in self.cursors:
             self._settle_rest(cursor)
         self.cursors.clear()

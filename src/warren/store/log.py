@@ -9,12 +9,13 @@ rewritten (compaction.py) when little does.
 from __future__ import annotations
 
 import struct
+from errno import EIO
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from warren.broker.message import Entry, Message, short
+from warren.broker.message import Entry, Message
 from warren.broker.store import Backing, Store
 from warren.store.chores import Chore, DeleteChore, IndexChore, SettledChore, SyncJob
 from warren.store.disk import Disk
@@ -22,6 +23,7 @@ from warren.store.format import (
     DELIVERED,
     LANE_DELETED,
     LANE_OPENED,
+    PLACES_MAX,
     SETTLED,
     SYNCED,
     file_header,
@@ -31,11 +33,11 @@ from warren.store.format import (
 )
 from warren.store.index import encode_index, encode_settled
 from warren.store.lane import Lane
+from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
-    from warren.store.recovery import RecoveredLane
 
 SEGMENT_BYTES: Final[i64] = 32 * 1024 * 1024
 # What one queue keeps in memory, and how many messages are read back at once.
@@ -74,7 +76,11 @@ class LogStore(Store):
         self._out = BytesWriter()
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
+        # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
+        self._announced: list[bytes] = []
         self.written: i64 = 0
+        # Once set, what was handed to the disk is in doubt, so nothing is written or called durable any more.
+        self.failure: OSError | None = None
         self._syncing = False
         self._unsynced: list[Segment] = []
         self._new_names = False
@@ -99,6 +105,18 @@ class LogStore(Store):
             self.next_lane += 1
         self.lanes[lane.number] = lane
         return lane
+
+    def release(self, queue: Queue) -> None:
+        self._finish_record()
+        for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
+            del self.lanes[lane.number]
+            self._watermarks.pop(lane, None)
+            lane.release_head()
+            if lane.has_entries:
+                again = RecoveredLane(lane.payload())
+                for segment in self.segments.values():
+                    again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
+                self.recovered[again.key] = again
 
     def delete(self, queue: Queue) -> None:
         for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
@@ -136,7 +154,7 @@ class LogStore(Store):
 
     def add(self, lane: Lane, entry: Entry) -> None:
         """A message takes its place in a lane. The same message in several lanes, one after another, is one record."""
-        if entry.message is not self._message:
+        if entry.message is not self._message or len(self._place_lanes) >= PLACES_MAX:
             self._finish_record()
             self._message = entry.message
         self._place(lane, entry, 0)
@@ -184,11 +202,10 @@ class LogStore(Store):
         """Every segment says itself whose lanes are in it."""
         lane.announced_in = self.active.number
         lane.has_entries = True
-        queue = lane.queue
-        payload = struct.pack(">IBBQ", lane.number, lane.level, 1 if lane.durable else 0, lane.watermark)
-        payload += short(queue.vhost) + short(queue.name) + short(queue.incarnation)
+        payload = lane.payload()
         self.active.lanes[lane.number] = payload
         self._append(LANE_OPENED, payload)
+        self._announced.append(payload)
 
     def _finish_record(self) -> None:
         message = self._message
@@ -248,6 +265,16 @@ class LogStore(Store):
     # -- to the file, and to the disk ------------------------------------------------------------------------------
 
     def write(self) -> None:
+        """Raises OSError now and for ever once the disk has failed: whoever asked first may not be who stops."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._write()
+        except OSError as error:
+            self.failure = error
+            raise
+
+    def _write(self) -> None:
         self._finish_record()
         if len(self._settled) > 0:
             payload = self._settled.getvalue()
@@ -256,6 +283,9 @@ class LogStore(Store):
             self._write_record(SETTLED, payload)
         if self._watermarks:
             self._write_watermarks()
+        for payload in self._announced:
+            self._write_record(LANE_OPENED, payload)
+        self._announced.clear()
         if len(self._out) == 0:
             self.written = self.position
             return
@@ -307,6 +337,18 @@ class LogStore(Store):
         self._new_names = True
         self.is_named = False
 
+    def repeat(self, segment: Segment) -> None:
+        """Recovery: say again what a segment said about others whose own log is lost."""
+        payload = segment.settled_here.getvalue()
+        if payload:
+            self.active.settled_here.write(payload)
+            self._append(SETTLED, payload)
+        for number in segment.deleted_lanes:
+            self.active.deleted_lanes.append(number)
+            self._append(LANE_DELETED, struct.pack(">I", number))
+        for other in segment.settles:
+            self.active.settles[other] = True
+
     def continue_after(self, number: i64, size: i64) -> None:
         """Recovery: all that was found is durable, up to this segment and this size of it."""
         self.start_segment(number + 1, size)
@@ -315,7 +357,7 @@ class LogStore(Store):
 
     def begin_sync(self) -> SyncJob | None:
         """What a thread should make durable now; None while it is at it, or when there is nothing."""
-        if self._syncing or self.written == self.synced:
+        if self._syncing or self.written == self.synced or self.failure is not None:
             return None
         self._syncing = True
         segments = self._unsynced
@@ -338,6 +380,10 @@ class LogStore(Store):
 
     def is_behind(self) -> bool:
         return self.position - self.synced > BEHIND_CHANGES
+
+    def is_crowded(self) -> bool:
+        """The heads of all queues together take too much memory: each keeps little."""
+        return self.head_bytes > self.head_bytes_max
 
     # -- files that come and go ------------------------------------------------------------------------------------
 
@@ -379,6 +425,14 @@ class LogStore(Store):
         self.consider(segment)
 
     def abandon(self, segment: Segment) -> None:
+        """What lives in it cannot be read: say whose it was, as far as that is known, and go on without it."""
+        for run in segment.runs:
+            lane = self.lanes.get(run.lane)
+            rows = self.read_rows(segment, run, 0, run.count)
+            for at in range(0, len(rows), ROW_SIZE):
+                row = Row(rows, at)
+                if lane is not None and not segment.is_settled(row.ordinal):
+                    lane.lose(segment, row)
         for ordinal in range(segment.entries):
             if segment.settle(ordinal):
                 write_i64_be(self._settled, segment.number << 32 | ordinal)
@@ -408,12 +462,12 @@ class LogStore(Store):
             for run, offset in zip(segment.runs, chore.offsets, strict=True):
                 run.now_in_file(offset)
             # It is durable and only read from now on: its file may be closed when too many are open.
-            self._open_for_reading[segment.number] = segment
+            self._opened(segment)
         elif isinstance(chore, SettledChore):
             chore.wanted_by.settles.pop(segment.number, None)
         elif isinstance(chore, DeleteChore):
             self.segments.pop(segment.number, None)
-            self._close(segment)
+            self.close_files(segment)
         # Any of those in which nothing lives may have waited for this chore.
         for other in list(self.segments.values()):
             if other.live == 0:
@@ -424,8 +478,14 @@ class LogStore(Store):
     def read(self, segment: Segment, offset: i64, size: i64) -> bytes:
         if segment is self.active and offset + size > segment.size:
             self.write()
-        self._open(segment)
-        return self.disk.read(segment.handle, size, offset)
+        self._open_log(segment)
+        try:
+            return self.disk.read(segment.handle, size, offset)
+        except OSError as error:
+            if error.errno != EIO:
+                raise
+            # A bad sector is damage like any other.
+            return b""
 
     def read_rows(self, segment: Segment, run: Run, first: i64, count: i64) -> bytes:
         if segment is self.active:
@@ -435,22 +495,27 @@ class LogStore(Store):
             return b""
         if not run.is_in_file():
             return run.rows_in_memory()[first * ROW_SIZE : last * ROW_SIZE]
-        self._open(segment)
+        if segment.index_handle < 0:
+            segment.index_handle = self.disk.open(index_name(segment.number))
+            self._opened(segment)
         return self.disk.read(segment.index_handle, (last - first) * ROW_SIZE, run.index_offset + first * ROW_SIZE)
 
-    def _open(self, segment: Segment) -> None:
-        """Files of old segments are opened when needed, and not too many at once."""
+    def _open_log(self, segment: Segment) -> None:
         if segment.handle < 0:
             segment.handle = self.disk.open(segment_name(segment.number))
-            self._open_for_reading[segment.number] = segment
-        if segment.index_handle < 0 and segment.indexed:
-            segment.index_handle = self.disk.open(index_name(segment.number))
+            self._opened(segment)
+
+    def _opened(self, segment: Segment) -> None:
+        """Files of old segments are opened when needed, and not too many at once."""
+        if segment is self.active or not segment.indexed:
+            return
+        self._open_for_reading[segment.number] = segment
         if len(self._open_for_reading) > _OPEN_FILES_MAX:
             oldest = next(iter(self._open_for_reading))
             if self._open_for_reading[oldest] is not segment:
-                self._close(self._open_for_reading.pop(oldest))
+                self.close_files(self._open_for_reading.pop(oldest))
 
-    def _close(self, segment: Segment) -> None:
+    def close_files(self, segment: Segment) -> None:
         self._open_for_reading.pop(segment.number, None)
         if segment.handle >= 0:
             self.disk.close(segment.handle)
@@ -470,6 +535,15 @@ class LogStore(Store):
         self.settle(segment.number << 32 | row.ordinal)
 
     def close(self) -> None:
-        """Everything written was synced by whoever calls this."""
+        """Everything written was synced by whoever calls this. The log says so, to tell damage from a torn tail."""
+        if self._mark and self.failure is None:
+            try:
+                self._write_record(SYNCED, self._mark)
+                self._mark = b""
+                self.write()
+                self.disk.sync(self.active.handle)
+            except OSError as error:
+                # A disk that fails now takes nothing that was promised: the mark only spares a restart its doubts.
+                self.failure = error
         for segment in self.segments.values():
-            self._close(segment)
+            self.close_files(segment)

@@ -9,7 +9,6 @@ Nothing is changed that a second recovery could not do again.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i64_be
 from mypy_extensions import i64
@@ -33,60 +32,9 @@ from warren.store.format import (
     record_at,
 )
 from warren.store.index import decode_index, decode_settled
-from warren.store.lane import Cursor, Lane, by_next_sequence
 from warren.store.log import SEGMENT_BYTES, LogStore
+from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
-
-if TYPE_CHECKING:
-    from warren.broker.queue import Queue
-
-_LANE_FACTS: Final = struct.Struct(">IBBQ")
-
-
-class RecoveredLane:
-    """What the log has of one queue (or level), until that queue asks for it."""
-
-    def __init__(self, payload: bytes) -> None:
-        self.number, self.level, durable, self.watermark = _LANE_FACTS.unpack(payload[: _LANE_FACTS.size])
-        self.durable = durable != 0
-        names: list[str] = []
-        at = _LANE_FACTS.size
-        while at < len(payload):
-            size = payload[at]
-            names.append(payload[at + 1 : at + 1 + size].decode("utf-8", "surrogateescape"))
-            at += 1 + size
-        self.vhost, self.name, self.incarnation = names
-        self.runs: list[tuple[Segment, Run]] = []
-
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        return (self.vhost, self.name, self.incarnation, self.level)
-
-    def lane_for(self, store: LogStore, queue: Queue) -> Lane:
-        lane = Lane(store, self.number, queue, self.level)
-        lane.has_entries = True
-        lane.watermark = self.watermark
-        for segment, run in self.runs:
-            self._join(store, lane, segment, run)
-        lane.cursors.sort(key=by_next_sequence)
-        # What is published from now on was not delivered yet, however far ahead deliveries were noted.
-        lane.recovered_watermark = min(self.watermark, lane.last_sequence)
-        return lane
-
-    def _join(self, store: LogStore, lane: Lane, segment: Segment, run: Run) -> None:
-        rows = store.read_rows(segment, run, 0, run.count)
-        first = True
-        for at in range(0, len(rows), ROW_SIZE):
-            row = Row(rows, at)
-            lane.last_sequence = max(lane.last_sequence, row.sequence)
-            if segment.is_settled(row.ordinal):
-                continue
-            lane.paged += 1
-            lane.length += 1
-            lane.body_bytes += row.body_size
-            if first:
-                first = False
-                lane.cursors.append(Cursor(segment, run, at // ROW_SIZE, row.sequence))
 
 
 def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
@@ -98,6 +46,8 @@ def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
         if not segment.indexed:
             store.seal(segment)
     store.continue_after(survey.last_number, survey.last_size)
+    if survey.orphans:
+        survey.bury_orphans(store)
     return store
 
 
@@ -108,12 +58,18 @@ class Survey:
         self._disk = disk
         self._names = disk.names()
         self.lines: list[str] = []
-        numbers = [int(name[:-4]) for name in self._names if name.endswith(".log") and name[:-4].isdigit()]
-        self.found = [_Found(disk, number, self._names) for number in sorted(numbers)]
+        numbers = _numbers(self._names, ".log")
+        self.found = [_Found(disk, number, self._names) for number in numbers]
+        # Indexes without their log. A deletion that a crash cut short leaves such, but then nothing in them lives.
+        self.orphans: list[Segment] = []
+        for number in _numbers(self._names, ".index"):
+            orphan = None if number in numbers else decode_index(_whole(disk, index_name(number)), number)
+            if orphan is not None:
+                self.orphans.append(orphan)
         # Segments behind the end of what was synced: nobody was promised anything that is in them.
         self.dropped: list[int] = []
         self._cut_unsynced_tail()
-        self.last_number: int = max(numbers, default=0)
+        self.last_number: int = max([*numbers, *[orphan.number for orphan in self.orphans]], default=0)
         last = self.found[-1].segment if self.found else None
         # The one that follows tells how long the one before it was: nothing to tell when that one is dropped.
         self.last_size: int = last.size if last is not None and last.number == self.last_number else 0
@@ -158,7 +114,7 @@ class Survey:
     def repair(self) -> None:
         """Make what counts durable, and what does not go away, before anything is built on it."""
         disk = self._disk
-        numbers = [one.segment.number for one in self.found]
+        numbers = [one.segment.number for one in self.found] + [orphan.number for orphan in self.orphans]
         keep = {segment_name(number) for number in numbers}
         keep |= {index_name(number) for number in numbers} | {settled_name(number) for number in numbers}
         for name in self._names:
@@ -171,11 +127,53 @@ class Survey:
 
     def fill(self, store: LogStore) -> None:
         """Give a store what was found."""
-        for one in self.found:
-            store.segments[one.segment.number] = one.segment
+        segments = [one.segment for one in self.found] + self.orphans
+        for segment in sorted(segments, key=_by_number):
+            store.segments[segment.number] = segment
         _settle(store, self._names)
+        for orphan in self.orphans:
+            self._report(store, orphan)
+            del store.segments[orphan.number]
+            for segment in store.segments.values():
+                segment.settles.pop(orphan.number, None)
         _gather_lanes(store)
         store.log_lines += self.lines
+
+    def _report(self, store: LogStore, orphan: Segment) -> None:
+        """Say which queues lost what with a file that is gone."""
+        for run in orphan.runs:
+            rows = store.read_rows(orphan, run, 0, run.count)
+            lost = sum([not orphan.is_settled(Row(rows, at).ordinal) for at in range(0, len(rows), ROW_SIZE)])
+            if lost > 0 and run.lane in orphan.lanes:
+                lane = RecoveredLane(orphan.lanes[run.lane])
+                self.lines.append(
+                    f"store: queue '{lane.name}' in vhost '{lane.vhost}' lost {lost} messages: "
+                    f"the file of segment {orphan.number} is missing"
+                )
+        store.close_files(orphan)
+
+    def bury_orphans(self, store: LogStore) -> None:
+        """What only they say of others must be said again before they go."""
+        for orphan in self.orphans:
+            store.repeat(orphan)
+        store.write()
+        self._disk.sync(store.active.handle)
+        self._disk.sync_directory()
+        for orphan in self.orphans:
+            for name in (index_name(orphan.number), settled_name(orphan.number)):
+                if name in self._names:
+                    self._disk.remove(name)
+        self._disk.sync_directory()
+
+
+def _numbers(names: list[str], ending: str) -> list[int]:
+    return sorted(
+        [int(name[: -len(ending)]) for name in names if name.endswith(ending) and name[: -len(ending)].isdigit()]
+    )
+
+
+def _by_number(segment: Segment) -> int:
+    return segment.number
 
 
 class _Found:

@@ -138,11 +138,14 @@ class Segment:
         return ordinal
 
     def is_settled(self, ordinal: i64) -> bool:
+        """Also what is not in it at all, which only a damaged index can ask for."""
+        if ordinal < 0 or ordinal >= self.entries:
+            return True
         return self.settled[ordinal >> 3] & (1 << (ordinal & 7)) != 0
 
     def settle(self, ordinal: i64) -> bool:
         """False when it was settled before, or never was."""
-        if ordinal >= self.entries or self.is_settled(ordinal):
+        if self.is_settled(ordinal):
             return False
         self.settled[ordinal >> 3] |= 1 << (ordinal & 7)
         self.live -= 1

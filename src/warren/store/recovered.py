@@ -1,0 +1,62 @@
+"""What the log has of one queue (or of one priority level), until that queue asks for it."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from warren.broker.message import NEVER
+from warren.store.lane import Cursor, Lane, by_next_sequence
+from warren.store.segment import ROW_SIZE, Row, Run, Segment
+
+if TYPE_CHECKING:
+    from warren.broker.queue import Queue
+    from warren.store.log import LogStore
+
+_LANE_FACTS: Final = struct.Struct(">IBBQ")
+
+
+class RecoveredLane:
+    def __init__(self, payload: bytes) -> None:
+        self.number, self.level, durable, self.watermark = _LANE_FACTS.unpack(payload[: _LANE_FACTS.size])
+        self.durable = durable != 0
+        names: list[str] = []
+        at = _LANE_FACTS.size
+        while at < len(payload):
+            size = payload[at]
+            names.append(payload[at + 1 : at + 1 + size].decode("utf-8", "surrogateescape"))
+            at += 1 + size
+        self.vhost, self.name, self.incarnation = names
+        self.runs: list[tuple[Segment, Run]] = []
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        return (self.vhost, self.name, self.incarnation, self.level)
+
+    def lane_for(self, store: LogStore, queue: Queue) -> Lane:
+        lane = Lane(store, self.number, queue, self.level)
+        lane.has_entries = True
+        lane.watermark = self.watermark
+        for segment, run in self.runs:
+            self._join(store, lane, segment, run)
+        lane.cursors.sort(key=by_next_sequence)
+        # What is published from now on was not delivered yet, however far ahead deliveries were noted.
+        lane.recovered_watermark = min(self.watermark, lane.last_sequence)
+        return lane
+
+    def _join(self, store: LogStore, lane: Lane, segment: Segment, run: Run) -> None:
+        rows = store.read_rows(segment, run, 0, run.count)
+        first = True
+        for at in range(0, len(rows), ROW_SIZE):
+            row = Row(rows, at)
+            lane.last_sequence = max(lane.last_sequence, row.sequence)
+            if segment.is_settled(row.ordinal):
+                continue
+            lane.paged += 1
+            lane.length += 1
+            lane.body_bytes += row.body_size
+            if row.expires_at != NEVER:
+                lane.has_expiring = True
+            if first:
+                first = False
+                lane.cursors.append(Cursor(segment, run, at // ROW_SIZE, row.sequence))

@@ -1,0 +1,71 @@
+"""What the documents promise: every example runs and prints what stands there, every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import Reader, blocks_in, commands_in, matches
+
+ROOT = Path(__file__).parents[2]
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_EXAMPLES = [guide for guide in GUIDES if any(block.is_example for block in blocks_in(guide))]
+
+
+def name_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("guide", WITH_EXAMPLES, ids=name_of)
+def test_the_examples_run_and_print_what_they_say(guide: Path, tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    try:
+        for block in blocks_in(guide):
+            if block.is_example:
+                reader.do(block)
+    finally:
+        reader.close()
+
+
+def test_the_first_screen_is_among_them() -> None:
+    assert ROOT / "README.md" in WITH_EXAMPLES
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (document.parent / target).exists(), f"{name_of(document)} links to {target}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_files_that_are_named_exist(document: Path) -> None:
+    for name in re.findall(r"`((?:src|tests|docs|bench)/[\w./-]+)`", document.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists(), f"{name_of(document)} names {name}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_files_that_are_named_below_the_package_exist(document: Path) -> None:
+    package = ROOT / "src" / "warren"
+    folders = "|".join(path.name for path in package.iterdir() if path.is_dir())
+    for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", document.read_text(encoding="utf-8")):
+        assert (package / name).exists(), f"{name_of(document)} names {name}"
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_command_goes_on_after_a_backslash_and_owns_the_lines_below_it() -> None:
+    assert commands_in("$ one \\\n  more\nout\n$ two\n") == [("one   more", "out\n"), ("two", "")]
+
+
+def test_printed_text_is_compared_but_for_what_is_left_open() -> None:
+    assert matches("1 passed in 0.1s\n", "1 passed in ...s")
+    assert not matches("2 passed in 0.1s", "1 passed in ...s")
+    assert not matches("1 passed in 0.1s, and more", "1 passed in ...s")

@@ -1,0 +1,40 @@
+"""kill -9 under load, and every switch that must turn it red. `make faults` runs many more rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults import kill9
+
+# The suite runs interpreted and compiled, so this many twice.
+ROUNDS = 50
+SEED = 20261115
+
+
+@pytest.mark.timeout(120)
+def test_nothing_confirmed_is_lost_and_nothing_acked_returns_when_the_broker_is_killed() -> None:
+    report = kill9.run(ROUNDS, SEED)
+    assert report.is_good(), report.complaints()
+    assert report.rounds == ROUNDS
+    assert report.verdict.confirmed > 50 * ROUNDS
+    assert report.verdict.fenced > 50 * ROUNDS
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("sabotage", "violated"),
+    [
+        ("ack-before-write", "lost"),
+        ("no-acks", "resurrected"),
+        ("no-watermarks", "unflagged"),
+        ("late-definitions", "undefined"),
+    ],
+)
+def test_a_broker_that_breaks_a_promise_is_found_out(sabotage: str, violated: str) -> None:
+    verdicts: set[str] = set()
+    for attempt in range(6):
+        report = kill9.run(5, SEED + attempt, sabotage, block=5, largest=10_000)
+        verdicts |= set(report.verdict.violations())
+        if violated in verdicts:
+            return
+    raise AssertionError(f"{sabotage} was not noticed: {verdicts}")
