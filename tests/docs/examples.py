@@ -20,7 +20,8 @@ from pathlib import Path
 
 from tests.cli.serving import Serving, environment
 
-PATIENCE = 30
+# A second as a rule; the machine may be busy.
+PATIENCE = 60
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _RUN = {"python", "console", "sh"}
 _SAVED = {"python", "toml", "json"}

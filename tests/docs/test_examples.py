@@ -19,6 +19,7 @@ def name_of(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("guide", WITH_EXAMPLES, ids=name_of)
 def test_the_examples_run_and_print_what_they_say(guide: Path, tmp_path: Path) -> None:
     reader = Reader(tmp_path)

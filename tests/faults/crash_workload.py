@@ -70,7 +70,6 @@ class Workload:
     def begin(disk: SimulatedDisk, seed: int, segment_bytes: int = 1024) -> Workload:
         """Four queues with something in them, all of it durable."""
         workload = Workload(StoredWorld(disk, None, segment_bytes), Ledger(), seed)
-        world = workload.world
         for name in (*QUEUES, DEAD):
             workload._declare(name)
         for step in ("publish to three queues", "publish to one queue", "hold", "publish to two queues", "sync"):

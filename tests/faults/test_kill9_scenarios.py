@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,8 +47,9 @@ def segments(data_dir: Path) -> list[str]:
 
 
 def wait_until_gone(client: Client, data_dir: Path, name: str) -> None:
-    """File work is done between turns: keep turns coming."""
-    for _ in range(500):
+    """File work is done between turns: keep turns coming, for as long as a slow disk may need."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
         if name not in segments(data_dir):
             return
         client.qos(0)

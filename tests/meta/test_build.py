@@ -23,6 +23,7 @@ def test_the_installed_package_is_the_kind_that_was_asked_for() -> None:
     assert is_compiled == (expected == "compiled")
 
 
+@pytest.mark.timeout(180)
 def test_the_compiled_folders_need_none_of_the_dependencies_to_be_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,8 @@ class Origin:
         self.hidden: i64 = hidden
         # What follows the redelivered bit in basic.deliver, up to and with the frame end.
         self.suffix = short(exchange) + short(keys[0]) + b"\xce"
+        # As a record of the store has it; made when the first such message is stored.
+        self.stored = b""
 
 
 class Message:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from warren import __version__
 from warren.cli.definitions import export, import_
+from warren.cli.perf import perf
 from warren.cli.serve import serve
 from warren.cli.users import users
 from warren.errors import WarrenError
@@ -28,7 +29,7 @@ def warren() -> None:
     """
 
 
-for command in (serve, users, export, import_):
+for command in (serve, users, export, import_, perf):
     warren.add_command(command)
 
 

@@ -86,14 +86,9 @@ def write_message(
     head.append(u8(message.priority))
     write_i16_be(head, i16(_signed_16(message.channel)))
     write_i32_be(head, i32(message.body_size))
-    write_i32_be(head, i32(origin.hidden))
-    write_i32_be(head, i32(len(origin.keys)))
-    head.write(short(origin.exchange))
-    for key in origin.keys:
-        # Those of a CC header may be longer than a routing key, and many.
-        raw = key.encode("utf-8", "surrogateescape")
-        write_i32_be(head, i32(len(raw)))
-        head.write(raw)
+    if not origin.stored:
+        origin.stored = _stored(origin)
+    head.write(origin.stored)
     facts = head.getvalue()
     content = message.content
     length: i64 = len(facts) + len(content)
@@ -102,6 +97,19 @@ def write_message(
     out.write(facts)
     out.write(content)
     return RECORD_HEADER_SIZE + length
+
+
+def _stored(origin: Origin) -> bytes:
+    out = BytesWriter()
+    write_i32_be(out, i32(origin.hidden))
+    write_i32_be(out, i32(len(origin.keys)))
+    out.write(short(origin.exchange))
+    for key in origin.keys:
+        # Those of a CC header may be longer than a routing key, and many.
+        raw = key.encode("utf-8", "surrogateescape")
+        write_i32_be(out, i32(len(raw)))
+        out.write(raw)
+    return out.getvalue()
 
 
 def _signed_16(value: i64) -> i64:

@@ -116,7 +116,7 @@ class LogStore(Store):
             lane.release_head()
             if lane.has_entries:
                 again = RecoveredLane(lane.payload())
-                for segment in self.segments.values():
+                for segment in [segment for segment in self.segments.values() if segment.live > 0]:
                     again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
                 self.recovered[again.key] = again
 
@@ -137,7 +137,8 @@ class LogStore(Store):
         self._append(LANE_DELETED, struct.pack(">I", number))
         self.active.deleted_lanes.append(number)
         for segment in list(self.segments.values()):
-            if self.settle_lane(segment, number) and segment is not self.active:
+            # Where nothing lives, the thread may be deleting the file at this moment.
+            if segment.live > 0 and self.settle_lane(segment, number) and segment is not self.active:
                 self.active.settles[segment.number] = True
                 self.consider(segment)
 
