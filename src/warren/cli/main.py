@@ -12,6 +12,7 @@ from rich.text import Text
 
 from warren import __version__
 from warren.cli.definitions import export, import_
+from warren.cli.perf import perf
 from warren.cli.serve import serve
 from warren.cli.store import store
 from warren.cli.users import users
@@ -30,7 +31,7 @@ def warren() -> None:
     """
 
 
-for command in (serve, users, export, import_, store):
+for command in (serve, users, export, import_, perf, store):
     warren.add_command(command)
 
 
