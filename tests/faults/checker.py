@@ -98,10 +98,7 @@ class _Checker:
 
     def _answered(self, op: Op) -> list[int]:
         waiting = self._open.get(op.channel, {})
-        if op.multiple:
-            tags = [tag for tag in waiting if tag <= op.tag]
-        else:
-            tags = [op.tag] if op.tag in waiting else []
+        tags = [tag for tag in waiting if tag == op.tag or (op.multiple and tag < op.tag)]
         if not tags:
             self.verdict.misconfirmed.append((op.channel, f"{op.kind} {op.tag}"))
         for tag in tags:

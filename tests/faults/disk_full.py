@@ -1,6 +1,6 @@
 """A small disk, filled by publishing and drained again, many times: nobody may lose anything or stop for good.
 
-    python -m tests.faults.disk_full [--cycles 20] [--break NAME] [--json FILE]
+python -m tests.faults.disk_full [--cycles 20] [--break NAME] [--json FILE]
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def reason_to_skip() -> str | None:
     if os.geteuid() != 0:
         return "only root may mount a small disk"
     with tempfile.TemporaryDirectory() as folder:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], capture_output=True, timeout=10)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], capture_output=True, timeout=10
+        )
         if mounted.returncode != 0:
             return "a tmpfs cannot be mounted here"
         subprocess.run(["umount", folder], check=True, timeout=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,8 +47,9 @@ def segments(data_dir: Path) -> list[str]:
 
 
 def wait_for_segments(client: Client, data_dir: Path, most: int) -> None:
-    """File work is done between turns: keep turns coming."""
-    for _ in range(200):
+    """File work is done between turns: keep turns coming, for as long as a slow disk may need."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
         if len(segments(data_dir)) <= most:
             return
         client.qos(0)
