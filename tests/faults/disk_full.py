@@ -24,7 +24,7 @@ from tests.faults.checker import Verdict, check
 from tests.faults.history import History
 from tests.faults.kill9_broker import Broker, Nursery
 from tests.faults.kill9_client import Client, Gone, frame, publish_frames
-from tests.faults.kill9_load import Load
+from tests.faults.kill9_load import Load, drain
 from warren.amqp import methods
 
 DISK: Final = 64 * 1024 * 1024
@@ -42,9 +42,8 @@ def reason_to_skip() -> str | None:
     if os.geteuid() != 0:
         return "only root may mount a small disk"
     with tempfile.TemporaryDirectory() as folder:
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], capture_output=True, timeout=10
-        )
+        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
+        mounted = subprocess.run(command, capture_output=True, timeout=10)
         if mounted.returncode != 0:
             return "a tmpfs cannot be mounted here"
         subprocess.run(["umount", folder], check=True, timeout=10)
@@ -130,7 +129,7 @@ class Cycles:
         self._folder = folder
         self._report = report
         self.history = History()
-        self._load = Load(self.history, LARGEST)
+        self.load = Load(self.history, LARGEST)
         self._settled = 0
 
     def run(self, cycles: int) -> None:
@@ -139,7 +138,7 @@ class Cycles:
             publisher.confirm_select()
             self._consumer.qos(200)
             self._publisher = publisher
-            self._filler = Filler(publisher, self.history, self._load)
+            self._filler = Filler(publisher, self.history, self.load)
             self._filler.start()
             try:
                 for _ in range(cycles):
@@ -194,7 +193,7 @@ class Cycles:
             while client.events:
                 event = client.events.popleft()
                 if isinstance(event.method, methods.BasicDeliver):
-                    self._load.note_delivery("taker", event)
+                    self.load.note_delivery("taker", event)
                     self.history.settle("ack", "taker", "q", event.identity)
                     answer += frame(methods.BasicAck(event.method.delivery_tag, False))
                     self._settled += 1
@@ -215,11 +214,24 @@ def run(cycles: int, sabotage: str = "") -> Report:
             one.run(cycles)
         except (AssertionError, Gone) as error:
             report.failures.append(f"{error}: {broker.text()[-1500:]}")
-        if broker.exit_code() is not None:
+        if sabotage:
+            report.failures.append(f"exit code {broker.wait()}: {broker.text()[-1500:]}")
+            _drain_on_larger_disk(nursery, folder, one)
+        elif broker.exit_code() is not None:
             report.failures.append(f"exit code {broker.exit_code()}: {broker.text()[-1500:]}")
         broker.kill()
         report.verdict.add(check(one.history))
     return report
+
+
+def _drain_on_larger_disk(nursery: Nursery, folder: Path, cycles: Cycles) -> None:
+    """Whatever a full disk did to the files, with some space a broker starts and has all that was confirmed."""
+    command = ["mount", "-o", f"remount,size={2 * DISK}", str(folder)]
+    subprocess.run(command, check=True, timeout=10)
+    broker = nursery.start(folder / "data", *OPTIONS)
+    broker.wait_ready()
+    drain(cycles.load, broker.port, ("q",))
+    broker.kill()
 
 
 def main() -> None:

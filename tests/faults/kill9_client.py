@@ -93,6 +93,7 @@ class Client:
             + frame(methods.ChannelOpen())
         )
         self.wait_for(methods.ChannelOpenOk)
+        self.events.clear()
 
     def send(self, data: bytes) -> None:
         try:

@@ -59,8 +59,8 @@ def unnamed_segments(calls: list[str], folder: Path) -> list[str]:
 
 def unsynced_segments(calls: list[str]) -> list[str]:
     """Those that were written to and not synced after it."""
-    touched = [line.split(" ", 1) for line in calls if line.endswith(".log")]
-    last = {path: name for name, path in touched if name != "unlink"}
+    made = [line.split(" ", 1) for line in calls]
+    last = {path: name for name, path in made if path.endswith(".log") and name != "unlink"}
     return [path for path, name in last.items() if name != "fdatasync"]
 
 
