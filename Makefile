@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted test-compiled faults check build clean
+.PHONY: help run test test-interpreted test-compiled faults check bench bench-quick build clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -38,8 +38,14 @@ faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, ST
 check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests
+	$(BIN)/mypy src tests bench
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
+
+bench: build ## Warren beside RabbitMQ: bench/results/ (about 15 minutes)
+	$(BIN)/python -m bench.run
+
+bench-quick: build ## the same, once and shortly (under 2 minutes)
+	$(BIN)/python -m bench.run --quick
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 

@@ -81,6 +81,7 @@ class Explorer:
         def before(what: str) -> None:
             if share >= 1.0 or self._random.random() < share:
                 self._crash(workload, what)
+            workload.loop_step()
 
         workload.world.disk.before = before
 

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "import": ("warren.cli.definitions", "import_"),
     "perf": ("warren.cli.perf", "perf"),
     "serve": ("warren.cli.serve", "serve"),
+    "store": ("warren.cli.store", "store"),
     "users": ("warren.cli.users", "users"),
 }
 
@@ -43,6 +44,7 @@ def warren() -> None:
     """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 
     `warren serve` starts one; the other commands work on one that runs, through its management API (--url).
+    Only `warren store` reads files: it looks into the message log of a data folder.
     """
 
 

@@ -11,13 +11,13 @@ from warren.errors import WarrenError
 from warren.perf.crew import ENDING, MEASURING, Board, Crew
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
-from warren.perf.processes import cpu_seconds
+from warren.perf.processes import busy_seconds, cpu_seconds
 
 TICK: Final = 0.05
 # A run of so many messages that gets no further for this long has lost some.
 STALLED: Final = 15.0
 # After a timed run, how long consumers may take to catch up, and how long they may pause meanwhile.
-CATCH_UP: Final = 5.0
+CATCH_UP: Final = 2.0
 QUIET: Final = 0.5
 
 Figures: TypeAlias = dict[str, float]
@@ -35,8 +35,10 @@ class Moment:
     published: int
     confirmed: int
     consumed: int
+    # Seconds of CPU time so far: the broker's, our workers', and the whole machine's.
     broker_cpu: float
     own_cpu: float
+    busy_cpu: float
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ class Run:
         figures = {"client_cpu_us": (self.last.own_cpu - self.first.own_cpu) * each}
         if self.pids:
             broker = self.last.broker_cpu - self.first.broker_cpu
+            others = self.last.busy_cpu - self.first.busy_cpu - broker - (self.last.own_cpu - self.first.own_cpu)
             figures = {"cpu_us": broker * each, "cpu_percent": 100 * broker / self.seconds, **figures}
+            # What neither we nor the broker did: the more of it, the less the rates are worth.
+            figures["other_cpu_percent"] = 100 * max(others, 0.0) / self.seconds
         return figures
 
 
@@ -132,9 +137,8 @@ def _progress(board: Board) -> int:
 
 def _look(crew: Crew, pids: Sequence[int]) -> Moment:
     board = crew.board
-    return Moment(
-        time.monotonic(), board.published, board.confirmed, board.consumed, cpu_seconds(pids), cpu_seconds(crew.pids)
-    )
+    costs = (cpu_seconds(pids), cpu_seconds(crew.pids), busy_seconds())
+    return Moment(time.monotonic(), board.published, board.confirmed, board.consumed, *costs)
 
 
 def _let_consumers_catch_up(board: Board, plan: Plan) -> None:

@@ -25,6 +25,14 @@ def cpu_seconds(pids: Sequence[int]) -> float:
     return ticks / _TICKS
 
 
+def busy_seconds() -> float:
+    """Of all processors, whatever they did, without idling and waiting for disks."""
+    user, nice, system, _, _, interrupts, soft_interrupts, *_ = (
+        Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    )
+    return sum(map(int, (user, nice, system, interrupts, soft_interrupts))) / _TICKS
+
+
 def resident_bytes(pids: Sequence[int]) -> int:
     return sum(int(_read(pid, "statm").split()[1]) * _PAGE for pid in pids)
 
