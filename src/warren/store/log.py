@@ -143,6 +143,9 @@ class LogStore(Store):
                 self.consider(segment)
 
     def settle_lane(self, segment: Segment, number: i64) -> bool:
+        if segment.live == 0:
+            # Its files may be going at this moment.
+            return False
         found = False
         for run in segment.runs:
             if run.lane != number:
