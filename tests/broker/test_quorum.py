@@ -147,6 +147,14 @@ def test_reject_publish_dlx_falls_back_to_drop_head(channel: ChannelClient) -> N
     assert channel.bodies_in("q") == [b"b"]
 
 
+def test_a_queue_of_the_default_type_may_be_declared_again(world: World) -> None:
+    world.vhost.default_queue_type = "quorum"
+    channel = world.channel()
+    channel.declare("q", durable=True)
+    channel.declare("q", durable=True)
+    channel.declare("q", durable=True, x_queue_type="quorum")
+
+
 def test_a_default_type_makes_quorum_queues_where_they_can_be(world: World) -> None:
     world.vhost.default_queue_type = "quorum"
     channel = world.channel()

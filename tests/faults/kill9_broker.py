@@ -22,8 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 def environment(**more: str) -> dict[str, str]:
     """Ours without options for brokers, and with the same sources as the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WARREN_")}
-    paths = [str(ROOT), kept.get("PYTHONPATH", "")]
-    return {**kept, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **more}
+    paths = [str(ROOT), *[os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]]
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
 def serve_arguments(data_dir: Path, *more: str) -> list[str]:

@@ -35,6 +35,13 @@ def test_listeners_can_be_checked(broker: Broker, api: Asking) -> None:
     assert api.get("/api/aliveness-test/%2F").json == {"status": "ok"}
 
 
+def test_the_node_is_checked_by_the_name_that_overview_gives(api: Asking) -> None:
+    name = api.get("/api/overview").json["contexts"][0]["node"]
+    for path in ("/api/healthchecks/node", f"/api/healthchecks/node/{name}"):
+        assert api.get(path).json == {"status": "ok"}
+    assert api.get("/api/healthchecks/node/nobody@nowhere").status == 404
+
+
 def test_metrics_have_the_names_of_rabbitmq(broker: Broker, channel: BlockingChannel) -> None:
     channel.queue_declare("measured")
     channel.basic_publish("", "measured", b"12345")

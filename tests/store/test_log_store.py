@@ -1,4 +1,4 @@
-"""Queues on disk, through a node: whatever they can do in memory they can do there, within bounds of memory and disk."""
+"""Queues on disk, through a node: whatever they can do in memory they can do there, in little memory and space."""
 
 from __future__ import annotations
 

@@ -57,11 +57,11 @@ def _active(channel: Channel, method: QueueDeclare, name: str) -> Queue:
     if name.startswith("amq.") and not server_named:
         # Even one that exists under a name of our own making: RabbitMQ lets it be declared only passively.
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    arguments = vhost.with_default_type(method.arguments, durable, method.exclusive, method.auto_delete)
     existing = vhost.queues.get(name)
     if existing is not None:
-        _check_equivalence(channel, existing, method, durable)
+        _check_equivalence(channel, existing, method, durable, arguments)
         return existing
-    arguments = vhost.with_default_type(method.arguments, durable, method.exclusive, method.auto_delete)
     type_ = queue_type(arguments)
     check_queue_arguments(arguments, type_, name, vhost.name)
     _check_type(type_, name, vhost.name, durable, method, server_named)
@@ -71,12 +71,12 @@ def _active(channel: Channel, method: QueueDeclare, name: str) -> Queue:
     return vhost.create_queue(name, type_, durable, method.auto_delete, owner, arguments)
 
 
-def _check_equivalence(channel: Channel, queue: Queue, method: QueueDeclare, durable: bool) -> None:
+def _check_equivalence(channel: Channel, queue: Queue, method: QueueDeclare, durable: bool, arguments: Table) -> None:
     what = resource("queue", queue.name, queue.vhost)
     channel.vhost.check_exclusive(queue, channel.connection, method.exclusive)
     compare_flag("durable", durable, queue.durable, what)
     compare_flag("auto_delete", method.auto_delete, queue.auto_delete, what)
-    check_queue_equivalence(method.arguments, queue.arguments, queue.type, queue.name, queue.vhost)
+    check_queue_equivalence(arguments, queue.arguments, queue.type, queue.name, queue.vhost)
 
 
 def _check_type(type_: str, name: str, vhost: str, durable: bool, method: QueueDeclare, server_named: bool) -> None:

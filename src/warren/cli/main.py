@@ -14,6 +14,7 @@ from warren import __version__
 from warren.cli.definitions import export, import_
 from warren.cli.perf import perf
 from warren.cli.serve import serve
+from warren.cli.store import store
 from warren.cli.users import users
 from warren.errors import WarrenError
 
@@ -26,10 +27,11 @@ def warren() -> None:
     """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 
     `warren serve` starts one; the other commands work on one that runs, through its management API (--url).
+    Only `warren store` reads files: it looks into the message log of a data folder.
     """
 
 
-for command in (serve, users, export, import_, perf):
+for command in (serve, users, export, import_, perf, store):
     warren.add_command(command)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from warren.management.calls import Call, route
-from warren.management.refusals import bad_request
+from warren.management.refusals import bad_request, not_found
 
 
 def passed() -> Response:
@@ -49,6 +49,12 @@ async def check_vhosts(_: Call) -> Response:
     return passed()
 
 
+async def check_node(call: Call) -> Response:
+    if call.path("name") != call.node.settings.node_name:
+        raise not_found()
+    return passed()
+
+
 async def test_aliveness(call: Call) -> Response:
     call.vhost()
     return passed()
@@ -61,5 +67,8 @@ ROUTES: Final = [
     route("/api/health/checks/protocol-listener/{protocol}", GET=check_protocol),
     route("/api/health/checks/virtual-hosts", GET=check_vhosts),
     route("/api/health/checks/node-is-quorum-critical", GET=check_vhosts),
+    # Gone from RabbitMQ 4, but older tools ask.
+    route("/api/healthchecks/node", GET=check_vhosts),
+    route("/api/healthchecks/node/{name}", GET=check_node),
     route("/api/aliveness-test/{vhost}", GET=test_aliveness),
 ]

@@ -39,7 +39,7 @@ async def overview(call: Call) -> Response:
         "churn_rates": call.rates.details(("churn",), churn(call), call.now),
         "statistics_db_event_queue": 0,
         "listeners": listeners(call) if call.user.is_monitoring() else [],
-        "contexts": [],
+        "contexts": contexts(call) if call.user.is_monitoring() else [],
     }
     return call.item(item)
 
@@ -115,10 +115,20 @@ def describe_node(call: Call) -> Item:
         "exchange_types": exchange_types(),
         "auth_mechanisms": [{"name": name, "enabled": True} for name in call.node.settings.mechanisms],
         "applications": [],
-        "contexts": [],
+        "contexts": contexts(call),
         "partitions": [],
         "rates_mode": "basic",
     }
+
+
+def contexts(call: Call) -> list[Item]:
+    """What is served over HTTP, and where."""
+    node = call.node.settings.node_name
+    return [
+        {"node": node, "description": "Management", "path": "/", "ip": each.host, "port": str(each.port)}
+        for each in call.context.ports
+        if each.protocol == "http"
+    ]
 
 
 async def list_nodes(call: Call) -> Response:

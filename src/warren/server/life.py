@@ -134,12 +134,14 @@ class Server:
 
     def _watch(self) -> AlarmWatch:
         folder = None if self._folder is None else self._folder.path
-        return AlarmWatch(self.loop, self._set_alarm, self.memory_limit, self.config.disk_free_limit, folder)
+        return AlarmWatch(self.loop, self._set_alarm, self.memory_limit, self.config.disk_limit, folder)
 
     def disk_free(self) -> int:
         return disk_free(Path.cwd() if self._folder is None else self._folder.path)
 
     def _set_alarm(self, name: str, is_on: bool) -> None:
+        if name == "disk" and self._store is not None:
+            self._store.short_of_space = is_on
         self.host.tick()
         self.node.set_alarm(name, is_on)
         self.host.wake()

@@ -34,7 +34,7 @@ from warren.store.format import (
 from warren.store.index import encode_index, encode_settled
 from warren.store.lane import Lane
 from warren.store.recovered import RecoveredLane
-from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name
+from warren.store.segment import ROW_SIZE, SPARSE, Row, Run, Segment, index_name, segment_name
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
@@ -79,6 +79,8 @@ class LogStore(Store):
         # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
         self._announced: list[bytes] = []
         self.written: i64 = 0
+        # The disk is nearly full: files go as soon as they can, whatever that costs.
+        self.short_of_space = False
         # Once set, what was handed to the disk is in doubt, so nothing is written or called durable any more.
         self.failure: OSError | None = None
         self._syncing = False
@@ -114,7 +116,7 @@ class LogStore(Store):
             lane.release_head()
             if lane.has_entries:
                 again = RecoveredLane(lane.payload())
-                for segment in self.segments.values():
+                for segment in [segment for segment in self.segments.values() if segment.live > 0]:
                     again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
                 self.recovered[again.key] = again
 
@@ -135,7 +137,8 @@ class LogStore(Store):
         self._append(LANE_DELETED, struct.pack(">I", number))
         self.active.deleted_lanes.append(number)
         for segment in list(self.segments.values()):
-            if self.settle_lane(segment, number) and segment is not self.active:
+            # Where nothing lives, the thread may be deleting the file at this moment.
+            if segment.live > 0 and self.settle_lane(segment, number) and segment is not self.active:
                 self.active.settles[segment.number] = True
                 self.consider(segment)
 
@@ -288,6 +291,8 @@ class LogStore(Store):
         self._announced.clear()
         if len(self._out) == 0:
             self.written = self.position
+            if self.short_of_space:
+                self._roll_if_spent()
             return
         if self._mark:
             self._write_record(SYNCED, self._mark)
@@ -301,6 +306,13 @@ class LogStore(Store):
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
         if segment.size >= self.segment_bytes and self.is_named:
+            self.roll()
+        elif self.short_of_space:
+            self._roll_if_spent()
+
+    def _roll_if_spent(self) -> None:
+        """Publishers are blocked, so the active segment would never fill, and what it holds never be given back."""
+        if self.active.live * SPARSE < self.active.entries and self.is_named:
             self.roll()
 
     def _write_watermarks(self) -> None:
