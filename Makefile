@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted test-compiled check clients build clean
+.PHONY: help run test test-interpreted test-compiled faults check clients bench bench-quick build clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -24,14 +24,31 @@ test-interpreted: build ## the suite on the source as it stands
 test-compiled: build ## the suite on the installed, compiled package
 	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST)
 
+ROUNDS ?= 1000
+STATES ?= 500000
+CYCLES ?= 20
+MESSAGES ?= 5000000
+
+# Each prints a JSON line, and goes on to the next whatever the one before has found.
+faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, STATES, CYCLES, MESSAGES say how much
+	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls" "disk_full --cycles $(CYCLES)" \
+		"backlog --messages $(MESSAGES)" "crash_states --states $(STATES)"; do \
+		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; exit $$failed
+
 check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests
+	$(BIN)/mypy src tests bench
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
 
 clients: build ## six clients' own test suites, next to RabbitMQ's figures (about 20 minutes)
 	$(BIN)/python -m tests.clients.suites
+
+bench: build ## Warren beside RabbitMQ: bench/results/ (about 15 minutes)
+	$(BIN)/python -m bench.run
+
+bench-quick: build ## the same, once and shortly (under 2 minutes)
+	$(BIN)/python -m bench.run --quick
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 

@@ -77,7 +77,7 @@ class Assembly:
             ports=[*ports, Port("http", self.config.host, self._http_port)],
             memory_limit=server.memory_limit,
             memory_used=memory_used,
-            disk_free_limit=self.config.disk_free_limit,
+            disk_free_limit=self.config.disk_limit,
             disk_free=server.disk_free,
             file_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         )

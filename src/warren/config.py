@@ -81,7 +81,9 @@ class Config:
         high=1,
     )
     disk_free_limit: int = option(
-        "Free bytes on the data folder's disk below which publishers block.", 50_000_000, low=0
+        "Free bytes on the data folder's disk below which publishers block, at least three segments' worth; 0 is off.",
+        50_000_000,
+        low=0,
     )
 
     store_segment_bytes: int = option(
@@ -96,6 +98,11 @@ class Config:
         """What of this the core needs."""
         names = {field.name for field in dataclasses.fields(Settings)} & set(OPTIONS)
         return Settings(**{name: getattr(self, name) for name in names})
+
+    @property
+    def disk_limit(self) -> int:
+        """Below this publishers block: room for a segment that fills, one that is rewritten, and one to spare."""
+        return max(self.disk_free_limit, 3 * self.store_segment_bytes) if self.disk_free_limit > 0 else 0
 
     @property
     def has_tls(self) -> bool:

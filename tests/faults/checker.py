@@ -77,7 +77,7 @@ class _Checker:
         self._rejects: Counter[Key] = Counter()
         self._settlements: dict[str, list[Key]] = {}
         self._fenced_up_to: Counter[str] = Counter()
-        self._fenced: set[Key] = set()
+        self._fenced: Counter[Key] = Counter()
         self._newest: dict[tuple[str, str, str], int] = {}
         self._is_draining = False
         # What is known of queues that come and go: True is there, False gone, None being changed.
@@ -98,10 +98,7 @@ class _Checker:
 
     def _answered(self, op: Op) -> list[int]:
         waiting = self._open.get(op.channel, {})
-        if op.multiple:
-            tags = [tag for tag in waiting if tag <= op.tag]
-        else:
-            tags = [op.tag] if op.tag in waiting else []
+        tags = [tag for tag in waiting if tag == op.tag or (op.multiple and tag < op.tag)]
         if not tags:
             self.verdict.misconfirmed.append((op.channel, f"{op.kind} {op.tag}"))
         for tag in tags:
@@ -131,7 +128,7 @@ class _Checker:
         if not op.intact or not self._may_hold(op.queue, op.identity):
             self.verdict.unexpected.append(key)
             return
-        if key in self._fenced:
+        if 0 < self._chances(key) <= self._fenced[key]:
             self.verdict.resurrected.append(key)
         if not op.redelivered:
             self._unflagged[key] += 1

@@ -81,6 +81,7 @@ class Explorer:
         def before(what: str) -> None:
             if share >= 1.0 or self._random.random() < share:
                 self._crash(workload, what)
+            workload.loop_step()
 
         workload.world.disk.before = before
 
@@ -151,6 +152,11 @@ def short_workloads(length: int) -> Iterator[tuple[str, ...]]:
         yield from itertools.product(STEPS, repeat=count)
 
 
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
 def run(states: int, seed: int, broken: str, progress: bool) -> int:
     """Gives the number of states; raises Found at the first violation."""
     explorer = Explorer(seed, 2, 0.05, broken)
@@ -166,7 +172,7 @@ def run(states: int, seed: int, broken: str, progress: bool) -> int:
         number += 1
         if progress and explorer.states - shown >= 10_000:
             shown = explorer.states
-            print(f"{shown} states, {number} long workloads, {time.monotonic() - began:.0f} s", flush=True)
+            say(f"{shown} states, {number} long workloads, {time.monotonic() - began:.0f} s")
     return explorer.states
 
 
@@ -176,13 +182,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=Random().getrandbits(31))
     parser.add_argument("--break", dest="broken", default="", choices=["", *sabotage.KINDS])
     options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
+    say(f"seed {options.seed}")
     try:
         states = run(options.states, options.seed, options.broken, True)
     except Found as found:
-        print(f"VIOLATION: {found}")
+        say(f"VIOLATION: {found}")
         sys.exit(1)
-    print(f"{states} states, 0 violations, seed {options.seed}")
+    say(f"{states} states, 0 violations, seed {options.seed}")
 
 
 if __name__ == "__main__":

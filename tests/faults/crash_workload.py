@@ -50,6 +50,16 @@ MORE_STEPS = (
     "chore",
     "chore",
 )
+# What the loop does while the thread is at work.
+LOOP_STEPS = (
+    "publish to one queue",
+    "publish to two queues",
+    "ack",
+    "ack what is held",
+    "reject",
+    "redeclare",
+    "purge",
+)
 RARE_STEPS = ("purge", "delete", "redeclare", "publish big")
 
 
@@ -65,12 +75,12 @@ class Workload:
         self._job: SyncJob | None = None
         self._chore: Chore | None = None
         self._has_chore_run = False
+        self._in_thread = False
 
     @staticmethod
     def begin(disk: SimulatedDisk, seed: int, segment_bytes: int = 1024) -> Workload:
         """Four queues with something in them, all of it durable."""
         workload = Workload(StoredWorld(disk, None, segment_bytes), Ledger(), seed)
-        world = workload.world
         for name in (*QUEUES, DEAD):
             workload._declare(name)
         for step in ("publish to three queues", "publish to one queue", "hold", "publish to two queues", "sync"):
@@ -86,6 +96,13 @@ class Workload:
     def random_step(self) -> None:
         steps = RARE_STEPS if self.random.random() < 0.08 else (*STEPS[8:], *MORE_STEPS)
         self.step(self.random.choice(steps))
+
+    def loop_step(self) -> None:
+        """Between two operations of the thread the loop may do anything that does not wait for the thread."""
+        if self._in_thread and self.random.random() < 0.3:
+            self._in_thread = False
+            self.step(self.random.choice(LOOP_STEPS))
+            self._in_thread = True
 
     def end_turn(self) -> None:
         self.world.flush()
@@ -261,7 +278,10 @@ class Workload:
     def _end_sync(self) -> None:
         if self._job is not None:
             job, self._job = self._job, None
-            self.world.run_sync(job)
+            self._in_thread = True
+            job.run(self.world.disk)
+            self._in_thread = False
+            self.world.sync_done(job)
 
     def _take_chore(self) -> None:
         if self._job is None and self._chore is None:
@@ -273,7 +293,9 @@ class Workload:
         if self._chore is None:
             return
         if not self._has_chore_run:
+            self._in_thread = True
             self._chore.run(self.world.disk)
+            self._in_thread = False
             self._has_chore_run = True
             return
         chore, self._chore = self._chore, None

@@ -22,8 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 def environment(**more: str) -> dict[str, str]:
     """Ours without options for brokers, and with the same sources as the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WARREN_")}
-    paths = [str(ROOT), kept.get("PYTHONPATH", "")]
-    return {**kept, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **more}
+    paths = [str(ROOT), *[os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]]
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
 def serve_arguments(data_dir: Path, *more: str) -> list[str]:
@@ -223,8 +223,10 @@ def _become_broker(arguments: list[str], sabotage: str) -> None:
 def _nurse() -> None:
     """Answers every line of input with one line. Ends, with all its brokers, when its input does."""
     import warren.cli.main
+    import warren.cli.serve
 
     assert warren.cli.main
+    assert warren.cli.serve
     children: dict[int, int | None] = {}
     for line in sys.stdin:
         request = json.loads(line)

@@ -67,6 +67,8 @@ class Client:
         self.name = name
         self.events: deque[Event] = deque()
         self.blocked = False
+        # How many publishes tests have made on the channel.
+        self.published = 0
         self._buffer = b""
         self._partial: Event | None = None
         self._missing = 0
@@ -91,6 +93,7 @@ class Client:
             + frame(methods.ChannelOpen())
         )
         self.wait_for(methods.ChannelOpenOk)
+        self.events.clear()
 
     def send(self, data: bytes) -> None:
         try:

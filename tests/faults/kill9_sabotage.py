@@ -106,6 +106,18 @@ class WithoutWatermarks(_Without):
     kind = DELIVERED
 
 
+class KeepAll(_Wrapped):
+    """Keeps in memory what it writes, about as an object for every message would."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._kept: list[bytes] = []
+
+    def append(self, handle: int, data: bytes) -> None:
+        self._kept.append(data * 3)
+        self._disk.append(handle, data)
+
+
 class LateDefinitions:
     """A Recorder that commits one turn late."""
 
@@ -142,6 +154,7 @@ DISKS: Final[dict[str, type[_Wrapped]]] = {
     "ack-before-write": LateWrite,
     "no-acks": WithoutAcks,
     "no-watermarks": WithoutWatermarks,
+    "keep-all": KeepAll,
 }
 
 

@@ -124,13 +124,11 @@ def _check_settles_in_order(present: dict[Item, bool], synced: int) -> None:
 
 def _check_dead_letters(present: dict[Item, bool]) -> None:
     for item, is_present in present.items():
-        if item.copies is None or is_present or (item.published > 0 and item.is_gone):
+        if item.copies is None or is_present or item.is_transient:
             continue
         for copy in item.copies:
-            if copy in present and not present[copy] and copy.settled is None:
-                was_published = _survived_publish(item, present)
-                if was_published:
-                    raise Violation(f"dead letter {item!r} is in neither place")
+            if copy in present and not present[copy] and copy.settled is None and _survived_publish(item, present):
+                raise Violation(f"dead letter {item!r} is in neither place")
 
 
 def _survived_publish(item: Item, present: dict[Item, bool]) -> bool:

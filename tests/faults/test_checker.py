@@ -91,6 +91,20 @@ def test_what_was_acked_behind_a_fence_never_comes_back() -> None:
     assert check(history).violations() == {"resurrected": [("q", identity)]}
 
 
+def test_a_message_may_be_dead_lettered_as_often_as_it_was_rejected() -> None:
+    """A crash within one write can leave it in both places; in neither is what must not be."""
+    history = History()
+    identity = sent(history, 1, "q")
+    taken(history, "q", identity, kind="reject")
+    taken(history, "dead", identity)
+    taken(history, "q", identity, redelivered=True, kind="reject")
+    taken(history, "dead", identity)
+    history.fence("k", 4)
+    assert check(history, {"q": "dead"}).is_good()
+    taken(history, "dead", identity, redelivered=True)
+    assert ("dead", identity) in check(history, {"q": "dead"}).resurrected
+
+
 def test_a_fence_covers_only_what_was_settled_before_it_was_asked_for() -> None:
     history = History()
     identities = [sent(history, number, "q") for number in (1, 2)]

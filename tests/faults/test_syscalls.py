@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import shutil
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -53,16 +54,13 @@ def unnamed_segments(calls: list[str], folder: Path) -> list[str]:
     """Those whose directory entry was not synced before the next began."""
     begun = [index for index, line in enumerate(calls) if line.startswith("open ") and line.endswith(".log")]
     assert len(begun) > 3
-    pairs = zip(begun, begun[1:], strict=False)
-    return [calls[start] for start, end in pairs if f"fsync {folder}" not in calls[start:end]]
+    return [calls[start] for start, end in pairwise(begun) if f"fsync {folder}" not in calls[start:end]]
 
 
 def unsynced_segments(calls: list[str]) -> list[str]:
     """Those that were written to and not synced after it."""
-    last: dict[str, str] = {}
-    for name, path in (line.split(" ", 1) for line in calls):
-        if path.endswith(".log") and name != "unlink":
-            last[path] = name
+    made = [line.split(" ", 1) for line in calls]
+    last = {path: name for name, path in made if path.endswith(".log") and name != "unlink"}
     return [path for path, name in last.items() if name != "fdatasync"]
 
 

@@ -13,6 +13,9 @@ from pathlib import Path
 log = logging.getLogger("warren.alarms")
 
 POLL_SECONDS = 1.0
+POLL_SECONDS_LEAST = 0.05
+# A disk hardly fills faster than this: so far from the limit, so long may the next look wait.
+FILL_BYTES_PER_SECOND = 512 * 1024 * 1024
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -79,20 +82,25 @@ class AlarmWatch:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._handle = self._loop.call_later(POLL_SECONDS, self.start)
+        delay = POLL_SECONDS
         try:
-            self.check()
+            delay = self.check()
         except OSError as error:
             log.error("memory and disk could not be measured: %s", error)
+        self._handle = self._loop.call_later(delay, self.start)
 
     def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
 
-    def check(self) -> None:
+    def check(self) -> float:
+        """How long until the next look."""
         self._tell("memory", 0 < self.memory_limit < memory_used())
-        if self._folder is not None and self.disk_limit > 0:
-            self._tell("disk", disk_free(self._folder) < self.disk_limit)
+        if self._folder is None or self.disk_limit <= 0:
+            return POLL_SECONDS
+        room = disk_free(self._folder) - self.disk_limit
+        self._tell("disk", room < 0)
+        return min(POLL_SECONDS, max(POLL_SECONDS_LEAST, abs(room) / FILL_BYTES_PER_SECOND))
 
     def _tell(self, name: str, is_on: bool) -> None:
         if is_on == (name in self._raised):

@@ -29,8 +29,12 @@ class DataFolder:
             holder = os.read(self._lock, 20).decode(errors="replace").strip()
             self.close()
             raise WarrenError(f"the data folder {self.path} is in use by process {holder or 'unknown'}") from error
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            self.close()
+            raise WarrenError(f"cannot write to the data folder {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
         if self._lock >= 0:

@@ -31,6 +31,7 @@ class Syncer:
         self._work: SimpleQueue[SyncJob | Chore | None] = SimpleQueue()
         self._is_busy = False
         self._has_failed = False
+        self._has_synced = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._thread = threading.Thread(target=self._run, name="warren-syncer", daemon=True)
@@ -40,13 +41,20 @@ class Syncer:
         """At the end of a turn: if the thread is free, give it what there is."""
         if self._is_busy or self._has_failed:
             return
-        work: SyncJob | Chore | None = self._store.begin_sync() or self._store.next_chore()
+        work = self._next_work()
         if work is None:
             self._idle.set()
             return
         self._is_busy = True
         self._idle.clear()
         self._work.put(work)
+
+    def _next_work(self) -> SyncJob | Chore | None:
+        """Syncs first, but after each of them one chore: under steady load there is always something to sync."""
+        chore = self._store.next_chore() if self._has_synced else None
+        work: SyncJob | Chore | None = chore or self._store.begin_sync() or self._store.next_chore()
+        self._has_synced = isinstance(work, SyncJob)
+        return work
 
     async def finish(self) -> None:
         """Until everything written is durable."""

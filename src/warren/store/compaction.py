@@ -21,20 +21,19 @@ from warren.store.format import (
     record_at,
 )
 from warren.store.lane import Cursor, Lane, by_next_sequence
-from warren.store.segment import ROW_SIZE, Row, Run, Segment
+from warren.store.segment import ROW_SIZE, SPARSE, Row, Run, Segment
 
 if TYPE_CHECKING:
     from warren.store.log import LogStore
 
-# Rewritten when less than one entry in this many lives.
-SPARSE: Final[i64] = 3
 # The newest segments are left alone: what is in them is likely to be settled soon.
 YOUNG: Final[i64] = 2
 
 
 def sparse_segment(store: LogStore) -> Segment | None:
+    young: i64 = 0 if store.short_of_space else YOUNG
     for segment in store.segments.values():
-        if segment.number + YOUNG >= store.active.number:
+        if segment.number + young >= store.active.number:
             return None
         if segment.indexed and not segment.busy and 0 < segment.live * SPARSE < segment.entries:
             return segment

@@ -144,8 +144,8 @@ class Lane(Backing):
 
     def _load_from(self, cursor: Cursor) -> None:
         """A batch of the first cursor's rows, but none that another cursor's come before."""
-        if cursor.segment.number not in self.store.segments:
-            # All that was left of the run is settled, and the file is gone.
+        if cursor.segment.live == 0:
+            # All that was left of the run is settled, and its file may be gone already.
             del self.cursors[0]
             return
         rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
@@ -225,7 +225,8 @@ class Lane(Backing):
             if entry is not None:
                 self.settle(entry)
         for cursor in self.cursors:
-            self._settle_rest(cursor)
+            if cursor.segment.live > 0:
+                self._settle_rest(cursor)
         self.cursors.clear()
         self.paged = 0
         self.length = 0
@@ -233,7 +234,7 @@ class Lane(Backing):
         return count
 
     def _settle_rest(self, cursor: Cursor) -> None:
-        if cursor.segment.number not in self.store.segments:
+        if cursor.segment.live == 0:
             return
         base = cursor.segment.number << 32
         rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)

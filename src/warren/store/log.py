@@ -34,7 +34,7 @@ from warren.store.format import (
 from warren.store.index import encode_index, encode_settled
 from warren.store.lane import Lane
 from warren.store.recovered import RecoveredLane
-from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name
+from warren.store.segment import ROW_SIZE, SPARSE, Row, Run, Segment, index_name, segment_name
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
@@ -79,6 +79,8 @@ class LogStore(Store):
         # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
         self._announced: list[bytes] = []
         self.written: i64 = 0
+        # The disk is nearly full: files go as soon as they can, whatever that costs.
+        self.short_of_space = False
         # Once set, what was handed to the disk is in doubt, so nothing is written or called durable any more.
         self.failure: OSError | None = None
         self._syncing = False
@@ -114,7 +116,7 @@ class LogStore(Store):
             lane.release_head()
             if lane.has_entries:
                 again = RecoveredLane(lane.payload())
-                for segment in self.segments.values():
+                for segment in [segment for segment in self.segments.values() if segment.live > 0]:
                     again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
                 self.recovered[again.key] = again
 
@@ -135,11 +137,15 @@ class LogStore(Store):
         self._append(LANE_DELETED, struct.pack(">I", number))
         self.active.deleted_lanes.append(number)
         for segment in list(self.segments.values()):
-            if self.settle_lane(segment, number) and segment is not self.active:
+            # Where nothing lives, the thread may be deleting the file at this moment.
+            if segment.live > 0 and self.settle_lane(segment, number) and segment is not self.active:
                 self.active.settles[segment.number] = True
                 self.consider(segment)
 
     def settle_lane(self, segment: Segment, number: i64) -> bool:
+        if segment.live == 0:
+            # Its files may be going at this moment.
+            return False
         found = False
         for run in segment.runs:
             if run.lane != number:
@@ -288,6 +294,8 @@ class LogStore(Store):
         self._announced.clear()
         if len(self._out) == 0:
             self.written = self.position
+            if self.short_of_space:
+                self._roll_if_spent()
             return
         if self._mark:
             self._write_record(SYNCED, self._mark)
@@ -301,6 +309,13 @@ class LogStore(Store):
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
         if segment.size >= self.segment_bytes and self.is_named:
+            self.roll()
+        elif self.short_of_space:
+            self._roll_if_spent()
+
+    def _roll_if_spent(self) -> None:
+        """Publishers are blocked, so the active segment would never fill, and what it holds never be given back."""
+        if self.active.live * SPARSE < self.active.entries and self.is_named:
             self.roll()
 
     def _write_watermarks(self) -> None:
@@ -438,8 +453,17 @@ class LogStore(Store):
                 write_i64_be(self._settled, segment.number << 32 | ordinal)
         self.position += 1
 
+    def unclaimed(self) -> list[str]:
+        """What no queue has asked for after a restart, told a line each where it is more than nothing."""
+        lines: list[str] = []
+        for recovered in self.recovered.values():
+            count = recovered.count(self)
+            if count > 0:
+                lines.append(f"{count} messages of queue '{recovered.name}' in vhost '{recovered.vhost}'")
+        return lines
+
     def forget_unclaimed(self) -> None:
-        """Lanes that no queue asked for after a restart: their queues are gone."""
+        """Their queues are gone: deleted just before the crash, or removed from the definitions by hand."""
         for recovered in list(self.recovered.values()):
             self.forget_lane(recovered.number)
         self.recovered.clear()

@@ -94,7 +94,7 @@ class Survey:
     def _read_segment(self, one: _Found, follower: _Found | None, durable: tuple[int, int]) -> bool:
         """Take in what counts of it. True when the log ends in it."""
         number = one.segment.number
-        size = len(one.data)
+        size: int = one.segment.size
         damage = list(one.damage)
         if one.previous_size < 0:
             damage.insert(0, (0, FILE_HEADER_SIZE))
@@ -184,26 +184,25 @@ class _Found:
         self.damage: list[tuple[int, int]] = []
         # The furthest point that its records say was synced: segment and offset.
         self.mark: tuple[int, int] = (0, 0)
-        self.data = b""
         segment: Segment | None = None
         if index_name(number) in names:
             segment = decode_index(_whole(disk, index_name(number)), number)
         if segment is None:
             segment = Segment(number)
-            self.data = _whole(disk, segment_name(number))
-            segment.size = len(self.data)
-            self.previous_size = read_file_header(self.data, number)
+            data = _whole(disk, segment_name(number))
+            segment.size = len(data)
+            self.previous_size = read_file_header(data, number)
             self.segment = segment
-            self._survey()
+            # Not kept: without indexes, all segments together may be more than memory holds.
+            self._survey(data)
         else:
             # An index is written only when its segment is durable from end to end.
             self.mark = (number, segment.size)
             self.previous_size = read_file_header(_start(disk, segment_name(number)), number)
             self.segment = segment
 
-    def _survey(self) -> None:
+    def _survey(self, data: bytes) -> None:
         """Where the damage is, and how far the log knew itself to be durable."""
-        data = self.data
         number = self.segment.number
         at: i64 = FILE_HEADER_SIZE
         total: i64 = len(data)
@@ -224,19 +223,19 @@ class _Found:
     def read(self, until: int) -> None:
         """Take in the records that begin before `until`."""
         number = self.segment.number
-        reader = _RecordReader(self.segment, self.data)
+        data = _whole(self.disk, segment_name(number))
+        reader = _RecordReader(self.segment, data)
         at: i64 = FILE_HEADER_SIZE
         while at < until:
-            end = record_at(self.data, at, number, at)
+            end = record_at(data, at, number, at)
             if end < 0:
-                at = next_record(self.data, at + 1, number)
+                at = next_record(data, at + 1, number)
                 if at < 0:
                     break
                 continue
             reader.read(at, end)
             at = end
         self.segment.size = min(self.segment.size, until)
-        self.data = b""
 
     def make_durable(self) -> None:
         """What was only in the operating system's memory before the crash, and the end of what does not count."""

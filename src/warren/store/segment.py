@@ -13,6 +13,8 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, w
 from mypy_extensions import i32, i64
 
 ROW_SIZE: Final[i64] = 32
+# A segment is rewritten when less than one entry in this many lives.
+SPARSE: Final[i64] = 3
 
 
 def segment_name(number: int) -> str:

@@ -1,0 +1,267 @@
+"""`warren perf`: puts load on a broker, ours or another one, and tells what it did and what that cost it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Table
+
+from warren.perf import backlog, connections, traffic
+from warren.perf.measure import Figures, Watch
+from warren.perf.plan import DEFAULT_URI, Plan, parse_uri
+from warren.perf.processes import cpu_seconds
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+Workload = Callable[[Plan, Sequence[int], Watch], Figures]
+
+POSITIVE: Final = click.IntRange(1)
+COUNT: Final = click.IntRange(0)
+SECONDS: Final = click.FloatRange(0, min_open=True)
+
+MEANINGS: Final = {
+    "rate": "a second",
+    "fill_rate": "published a second",
+    "drain_rate": "consumed a second",
+    "published_rate": "published a second",
+    "confirmed_rate": "confirmed a second",
+    "consumed_rate": "consumed a second",
+    "cpu_us": "broker CPU each, us",
+    "cpu_percent": "broker CPU, % of a core",
+    "client_cpu_us": "our own CPU each, us",
+    "other_cpu_percent": "CPU of others, % of a core",
+    "fill_cpu_us": "broker CPU each filling, us",
+    "drain_cpu_us": "broker CPU each draining, us",
+    "drain_cpu_percent": "broker CPU draining, % of a core",
+    "drain_other_cpu_percent": "CPU of others draining, % of a core",
+    "drain_client_cpu_us": "our own CPU each draining, us",
+    "rss_per_message": "broker memory each, bytes",
+    "rss_per_connection": "broker memory each, bytes",
+    "idle_cpu_percent": "broker CPU while idle, % of a core",
+    "p50_us": "p50, us",
+    "p95_us": "p95, us",
+    "p99_us": "p99, us",
+    "p999_us": "p99.9, us",
+    "max_us": "longest, us",
+}
+
+
+@click.group()
+def perf() -> None:
+    """Measure a broker under load.
+
+    Works against any AMQP 0-9-1 broker (--uri). With --pid, the broker's CPU time for each message is shown too;
+    give every process of the broker. docs/speed.md says what the figures mean.
+    """
+
+
+def options(*chosen: Decorator) -> Decorator:
+    """Those that every workload has, after the chosen ones."""
+    shared = [
+        click.option("--uri", default=DEFAULT_URI, envvar="WARREN_URI", show_default=True, help="The broker."),
+        click.option("--pid", multiple=True, type=POSITIVE, help="Process of the broker; may be repeated."),
+        click.option("--json", "as_json", is_flag=True, help="One line, for scripts."),
+    ]
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        everything: list[Decorator] = [*chosen, *shared]
+        for option in reversed(everything):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def size(default: int) -> Decorator:
+    return click.option("--size", type=COUNT, default=default, show_default=True, help="Bytes of each body.")
+
+
+def publishers(default: int = 1, what: str = "Publishing connections.") -> Decorator:
+    return click.option("--publishers", type=POSITIVE, default=default, show_default=True, help=what)
+
+
+def consumers(default: int = 1) -> Decorator:
+    return click.option(
+        "--consumers",
+        type=COUNT if default == 0 else POSITIVE,
+        default=default,
+        show_default=True,
+        help="Consuming connections.",
+    )
+
+
+def in_flight(default: int) -> Decorator:
+    return click.option(
+        "--in-flight",
+        type=COUNT,
+        default=default,
+        show_default=True,
+        help="Most messages published and not yet consumed; 0 leaves it to the broker.",
+    )
+
+
+def acks(every: int, prefetch: int) -> Decorator:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        function = click.option(
+            "--prefetch", type=COUNT, default=prefetch, show_default=True, help="Most unacknowledged; 0 is no limit."
+        )(function)
+        return click.option(
+            "--ack-every",
+            type=COUNT,
+            default=every,
+            show_default=True,
+            help="Deliveries for each acknowledgement; 0 consumes without any.",
+        )(function)
+
+    return decorate
+
+
+def queues(default: int) -> Decorator:
+    return click.option("--queues", type=click.IntRange(1, 999), default=default, show_default=True, help="Queues.")
+
+
+def duration(function: Callable[..., None]) -> Callable[..., None]:
+    function = click.option(
+        "--messages", type=COUNT, default=0, help="Publish this many and wait for all, instead of --seconds."
+    )(function)
+    return timed(function)
+
+
+def timed(function: Callable[..., None]) -> Callable[..., None]:
+    function = click.option(
+        "--warmup", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds before, not measured."
+    )(function)
+    return click.option("--seconds", type=SECONDS, default=5.0, show_default=True, help="Seconds to measure.")(function)
+
+
+persistent: Final = click.option("--persistent", is_flag=True, help="Persistent messages in durable queues.")
+
+
+@perf.command()
+@options(size(16), publishers(), consumers(), queues(1), acks(0, 0), in_flight(0), persistent, duration)
+def throughput(**given: Any) -> None:
+    """Publish and consume as fast as it goes."""
+    run("throughput", traffic.run, given)
+
+
+@perf.command()
+@options(
+    size(1024),
+    publishers(),
+    consumers(0),
+    queues(1),
+    click.option("--window", type=POSITIVE, default=1000, show_default=True, help="Most unconfirmed of a publisher."),
+    acks(0, 0),
+    in_flight(0),
+    persistent,
+    duration,
+)
+def confirms(**given: Any) -> None:
+    """Publish with confirms, and time how long each message waits for its own."""
+    run("confirms", traffic.run, given)
+
+
+@perf.command()
+@options(size(16), publishers(), consumers(), queues(10), acks(0, 0), in_flight(5000), persistent, duration)
+def fanout(**given: Any) -> None:
+    """Publish to a fanout exchange with several queues; the rate is of deliveries."""
+    run("fanout", traffic.run, {"exchange_type": "fanout", **given})
+
+
+@perf.command()
+@options(
+    size(16),
+    publishers(),
+    consumers(),
+    queues(1),
+    click.option("--bindings", type=click.IntRange(1, 999_999), default=1000, show_default=True, help="Bindings."),
+    acks(0, 0),
+    in_flight(5000),
+    persistent,
+    duration,
+)
+def topic(**given: Any) -> None:
+    """Publish to a topic exchange with many bindings, another key each time."""
+    run("topic", traffic.run, {"exchange_type": "topic", **given})
+
+
+@perf.command()
+@options(
+    size(16),
+    publishers(),
+    consumers(),
+    queues(1),
+    click.option("--rate", type=SECONDS, default=5000, show_default=True, help="Messages a second, in all."),
+    acks(0, 0),
+    persistent,
+    timed,
+)
+def latency(**given: Any) -> None:
+    """Publish at a fixed rate, and time each message from publishing to consuming."""
+    run("latency", traffic.run, given)
+
+
+@perf.command("backlog")
+@options(
+    size(100),
+    publishers(),
+    click.option("--messages", type=POSITIVE, default=1_000_000, show_default=True, help="How many to pile up."),
+    acks(0, 0),
+    persistent,
+)
+def backlog_(**given: Any) -> None:
+    """Fill a queue, weigh it, and drain it."""
+    run("backlog", backlog.run, given)
+
+
+@perf.command()
+@options(publishers(4, "Connections under way at a time."), timed)
+def churn(**given: Any) -> None:
+    """Open a connection with a channel and close it, again and again."""
+    run("churn", connections.churn, {"consumers": 0, **given})
+
+
+@perf.command()
+@options(click.option("--connections", "publishers", type=POSITIVE, default=1000, show_default=True, help="How many."))
+def idle(**given: Any) -> None:
+    """Open many connections with a channel each that do nothing, and weigh them."""
+    run("idle", connections.idle, given)
+
+
+def run(name: str, workload: Workload, given: dict[str, Any]) -> None:
+    as_json, pids = bool(given.pop("as_json")), list(given.pop("pid"))
+    plan = Plan(target=parse_uri(given.pop("uri")), **given).check()
+    # A process that is not there should be told before the run, not after it.
+    cpu_seconds(pids)
+    with progress_of(name, hidden=as_json) as progress:
+        task = progress.add_task("starting", total=1.0)
+
+        def watch(share: float, messages: int) -> None:
+            progress.update(task, completed=min(share, 1.0), description=f"{messages:,} so far")
+
+        figures = workload(plan, pids, watch)
+    show(name, given, figures, as_json)
+
+
+def progress_of(name: str, hidden: bool) -> Progress:
+    columns = (TextColumn(f"[bold]{name}[/]"), BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal)
+
+
+def show(name: str, settings: dict[str, Any], figures: Figures, as_json: bool) -> None:
+    console = Console()
+    if as_json:
+        rounded = {key: round(value, 3) for key, value in figures.items()}
+        console.print_json(data={"workload": name, "settings": settings, **rounded}, indent=None)
+        return
+    table = Table("figure", name, title=None)
+    table.columns[1].justify = "right"
+    for key, value in figures.items():
+        table.add_row(
+            MEANINGS.get(key, key), f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.2f}".rstrip("0").rstrip(".")
+        )
+    console.print(table)

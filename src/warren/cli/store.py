@@ -1,0 +1,90 @@
+"""`warren store`: look into the message log of a broker, running or not, or into a copy of it. Nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64encode
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from warren.store.inspect import Record, Report
+from warren.store.inspect import check as check_store
+from warren.store.inspect import dump as dump_store
+
+_BODY_SHOWN: Final = 60
+
+directory_argument = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_json", is_flag=True, help="For scripts.")
+
+
+@click.group()
+def store() -> None:
+    """Look into a message log. DIR is a data folder, or the folder `messages` in it."""
+
+
+@store.command()
+@directory_argument
+@json_option
+def check(directory: Path, as_json: bool) -> None:
+    """Say what the log in DIR holds and what is damaged in it. Exits 1 when something is."""
+    report = check_store(directory)
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=2))
+    else:
+        _print(report)
+    if report.damage:
+        sys.exit(1)
+
+
+def _print(report: Report) -> None:
+    console = Console(soft_wrap=True)
+    table = Table("vhost", "queue", "priority", "messages", "bytes")
+    for row in report.queues:
+        table.add_row(row.vhost, row.queue, str(row.level), str(row.messages), str(row.bytes))
+    console.print(table)
+    live = sum(row.live for row in report.segments)
+    size = sum(row.bytes for row in report.segments)
+    console.print(f"{len(report.segments)} segments, {size} bytes, {live} live entries", markup=False, highlight=False)
+    for kind, lines in (("note", report.notes), ("damage", report.damage)):
+        for line in lines:
+            console.print(f"{kind}: {line}", markup=False, highlight=False)
+    if not report.damage:
+        console.print("no damage", highlight=False)
+
+
+@store.command()
+@directory_argument
+@json_option
+def dump(directory: Path, as_json: bool) -> None:
+    """Write every record of the log in DIR, one per line, in the order in which they were written."""
+    for record in dump_store(directory):
+        click.echo(_json_line(record) if as_json else _text_line(record))
+
+
+def _json_line(record: Record) -> str:
+    facts = dict(record.facts)
+    body = facts.pop("body", None)
+    if isinstance(body, bytes):
+        try:
+            facts["body"] = body.decode()
+        except UnicodeDecodeError:
+            facts["body_base64"] = b64encode(body).decode()
+    place = {"segment": record.segment, "offset": record.offset, "size": record.size, "kind": record.kind}
+    return json.dumps({**place, **facts})
+
+
+def _text_line(record: Record) -> str:
+    facts = []
+    for name, value in record.facts.items():
+        if isinstance(value, bytes):
+            shown = repr(value[:_BODY_SHOWN])[1:] + ("..." if len(value) > _BODY_SHOWN else "")
+            facts.append(f"{name}({len(value)})={shown}")
+        else:
+            facts.append(f"{name}={json.dumps(value)}")
+    return f"{record.segment}:{record.offset} {record.kind} " + " ".join(facts)

@@ -1,0 +1,132 @@
+"""The consuming process: reads as much as there is, counts it, and acknowledges in the pattern of the run."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from typing import Final
+
+from warren.amqp.constants import BASIC_ACK, FRAME_END, FRAME_METHOD
+from warren.amqp.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk
+from warren.errors import WarrenError
+from warren.perf.client import CHANNEL, Client
+from warren.perf.crew import CLOSING, MEASURING, Board, Starter
+from warren.perf.deliveries import DeliveryCounter
+from warren.perf.histogram import Histogram
+from warren.perf.plan import Plan
+
+IDLE_MS: Final = 50
+# A whole frame of basic.ack: type, channel, size, method, tag, multiple, end.
+_ACK: Final = struct.Struct(">BHIIQBB")
+_ACK_PAYLOAD: Final = 13
+
+
+def ack_frame(tag: int, multiple: bool) -> bytes:
+    return _ACK.pack(FRAME_METHOD, CHANNEL, _ACK_PAYLOAD, BASIC_ACK, tag, multiple, FRAME_END)
+
+
+class Intake:
+    """One connection and the deliveries that came in on it."""
+
+    def __init__(self, plan: Plan, number: int) -> None:
+        self._ack_every = plan.ack_every
+        self._acked = 0
+        self._queues = plan.queues_of(number)
+        self.client = Client(plan.target)
+        self.counter = DeliveryCounter()
+        if plan.prefetch:
+            self.client.call(BasicQos(prefetch_count=plan.prefetch), BasicQosOk)
+
+    def subscribe(self) -> None:
+        for queue in self._queues:
+            # The tag that the broker makes up would be longer than all the rest of a small delivery.
+            consume = BasicConsume(queue=queue, consumer_tag=queue[-3:], no_ack=not self._ack_every)
+            self.client.call(consume, BasicConsumeOk)
+        unread = self.client.hand_over()
+        self.counter.room()[: len(unread)] = unread
+        self.take(len(unread), None)
+
+    def fileno(self) -> int:
+        return self.client.socket.fileno()
+
+    def read(self, times: Histogram | None) -> None:
+        size = self.client.socket.recv_into(self.counter.room(), 0, socket.MSG_DONTWAIT)
+        if not size:
+            raise WarrenError("lost the connection: the broker closed it without a word")
+        self.take(size, times)
+
+    def take(self, size: int, times: Histogram | None) -> None:
+        whole = self.counter.received(size)
+        if not whole:
+            return
+        if times is not None:
+            now = time.monotonic_ns()
+            for then in self.counter.sent_times(whole):
+                times.add(now - then)
+        self.counter.drop(whole)
+        if self._ack_every:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        every = self._ack_every
+        last = self.counter.count // every * every
+        tags = range(self._acked + every, last + 1, every)
+        if tags:
+            self.client.socket.sendall(b"".join([ack_frame(tag, every > 1) for tag in tags]))
+            self._acked = last
+
+    def acknowledge_rest(self) -> None:
+        if self._ack_every and self._acked < self.counter.count:
+            self._acked = self.counter.count
+            self.client.socket.sendall(ack_frame(self._acked, True))
+
+
+class Consumer:
+    def __init__(self, plan: Plan, board: Board, starter: Starter) -> None:
+        self._plan = plan
+        self._board = board
+        self._starter = starter
+        self._times = Histogram()
+        self._intakes = [Intake(plan, number) for number in range(plan.consumers)]
+        self._by_fd = {intake.fileno(): intake for intake in self._intakes}
+        self._poller = select.poll()
+        self._poller.register(starter, select.POLLIN)
+        for intake in self._intakes:
+            self._poller.register(intake, select.POLLIN)
+
+    def run(self) -> Histogram:
+        # Before the publishers begin; but where a full queue is drained, that is when the clock starts.
+        if self._plan.publishers:
+            self._subscribe()
+        self._starter.wait_for_go()
+        if not self._plan.publishers:
+            self._subscribe()
+        while self._board.phase < CLOSING:
+            self._turn()
+        for intake in self._intakes:
+            intake.acknowledge_rest()
+            intake.client.close()
+        return self._times
+
+    def _subscribe(self) -> None:
+        for intake in self._intakes:
+            intake.subscribe()
+
+    def _turn(self) -> None:
+        ready = self._poller.poll(IDLE_MS)
+        times = self._times if self._plan.rate and self._board.phase == MEASURING else None
+        for fd, _ in ready:
+            intake = self._by_fd.get(fd)
+            if intake is None:
+                raise EOFError
+            intake.read(times)
+        self._board.consumed = sum([intake.counter.count for intake in self._intakes])
+        if not ready:
+            for intake in self._intakes:
+                intake.counter.explain()
+
+
+def consume(plan: Plan, board: Board, starter: Starter) -> Histogram:
+    return Consumer(plan, board, starter).run()

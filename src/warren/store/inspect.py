@@ -1,0 +1,275 @@
+"""Looking into a store without touching it: what is in it, what is damaged, and every record in turn.
+
+Opening a store repairs it (recovery.py); this only reads, and may be used on a copy, or while a broker writes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from librt.strings import read_i64_be
+
+from warren.amqp.frames import body_of
+from warren.errors import WarrenError
+from warren.store.disk import RealDisk
+from warren.store.format import (
+    DELIVERED,
+    FILE_HEADER_SIZE,
+    LANE_DELETED,
+    LANE_OPENED,
+    MESSAGE,
+    RECORD_HEADER_SIZE,
+    SETTLED,
+    SYNCED,
+    next_record,
+    read_file_header,
+    read_message,
+    read_places,
+    record_at,
+)
+from warren.store.index import decode_index, decode_settled
+from warren.store.log import LogStore
+from warren.store.recovered import RecoveredLane
+from warren.store.recovery import Survey
+from warren.store.segment import ROW_SIZE, Row, Segment, index_name, segment_name, settled_name
+
+# The folder of the message log within a data folder.
+_MESSAGES: Final = "messages"
+
+
+class ReadingDisk(RealDisk):
+    """The files of a store that belongs to somebody else."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def open(self, name: str) -> int:
+        return os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+
+    def whole(self, name: str) -> bytes:
+        handle = self.open(name)
+        try:
+            return self.read(handle, self.size(name), 0)
+        finally:
+            self.close(handle)
+
+
+@dataclass
+class QueueReport:
+    """What the log has of a queue; one for each priority level."""
+
+    vhost: str
+    queue: str
+    level: int
+    messages: int
+    bytes: int
+
+
+@dataclass
+class SegmentReport:
+    segment: int
+    bytes: int
+    entries: int
+    live: int
+    is_indexed: bool
+
+
+@dataclass
+class Report:
+    segments: list[SegmentReport] = field(default_factory=list)
+    queues: list[QueueReport] = field(default_factory=list)
+    # What was lost, or would be if nothing is done.
+    damage: list[str] = field(default_factory=list)
+    # What a crash or a broker at work leaves, and the next start tidies up.
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Record:
+    segment: int
+    offset: int
+    size: int
+    kind: str
+    facts: dict[str, object]
+
+
+def open_folder(directory: Path) -> ReadingDisk:
+    """Takes the data folder as well as the folder of the log in it."""
+    folder = directory / _MESSAGES if (directory / _MESSAGES).is_dir() else directory
+    if not folder.is_dir():
+        raise WarrenError(f"there is no folder {folder}")
+    disk = ReadingDisk(folder)
+    try:
+        names = disk.names()
+    except OSError as error:
+        raise WarrenError(f"cannot read {folder}: {error.strerror}") from error
+    if not any(name.endswith((".log", ".index")) for name in names):
+        raise WarrenError(f"there is no message log in {folder}")
+    return disk
+
+
+def check(directory: Path) -> Report:
+    disk = open_folder(directory)
+    try:
+        return _check(disk)
+    except OSError as error:
+        raise WarrenError(f"cannot read {directory}: {error}") from error
+
+
+def _check(disk: ReadingDisk) -> Report:
+    report = Report()
+    survey = Survey(disk)
+    store = LogStore(disk)
+    survey.fill(store)
+    for line in store.log_lines:
+        text = line.removeprefix("store: ")
+        if "damaged" in text or "missing" in text:
+            report.damage.append(text)
+        else:
+            report.notes.append(text)
+    names = disk.names()
+    for segment in store.segments.values():
+        _check_files(disk, segment, names, report)
+        if segment.indexed:
+            _check_log(disk, store, segment, report)
+        report.segments.append(
+            SegmentReport(segment.number, segment.size, segment.entries, segment.live, segment.indexed)
+        )
+    for lane in store.recovered.values():
+        report.queues.append(_queue_report(store, lane))
+    for segment in store.segments.values():
+        store.close_files(segment)
+    return report
+
+
+def _check_files(disk: ReadingDisk, segment: Segment, names: list[str], report: Report) -> None:
+    """The small files beside a segment: damage to them costs no message."""
+    name = index_name(segment.number)
+    if name in names and decode_index(disk.whole(name), segment.number) is None:
+        report.damage.append(f"{name} is damaged; the segment is read instead")
+    name = settled_name(segment.number)
+    if name in names and segment.entries > 0 and not decode_settled(disk.whole(name), segment):
+        report.damage.append(f"{name} is damaged; acknowledged messages may come back")
+
+
+def _check_log(disk: ReadingDisk, store: LogStore, segment: Segment, report: Report) -> None:
+    """Of a segment that has an index, whose records are read only when they are wanted."""
+    name = segment_name(segment.number)
+    data = disk.whole(name)[: segment.size]
+    damage = _damage_in(data, segment.number)
+    if len(data) < segment.size:
+        damage.append((len(data), segment.size))
+    for start, end in damage:
+        report.damage.append(f"{name} is damaged from byte {start} to {end}")
+        for run in segment.runs:
+            if run.lane not in segment.lanes:
+                continue
+            lane = RecoveredLane(segment.lanes[run.lane])
+            rows = store.read_rows(segment, run, 0, run.count)
+            for at in range(0, len(rows), ROW_SIZE):
+                row = Row(rows, at)
+                if row.offset < end and row.offset + row.size > start and not segment.is_settled(row.ordinal):
+                    report.damage.append(f"queue '{lane.name}' in vhost '{lane.vhost}' loses message {row.sequence}")
+
+
+def _damage_in(data: bytes, number: int) -> list[tuple[int, int]]:
+    damage: list[tuple[int, int]] = []
+    if read_file_header(data, number) < 0:
+        damage.append((0, FILE_HEADER_SIZE))
+    at = FILE_HEADER_SIZE
+    while at < len(data):
+        end = record_at(data, at, number, at)
+        if end < 0:
+            following = next_record(data, at + 1, number)
+            end = following if following >= 0 else len(data)
+            damage.append((at, end))
+        at = end
+    return damage
+
+
+def _queue_report(store: LogStore, lane: RecoveredLane) -> QueueReport:
+    report = QueueReport(lane.vhost, lane.name, lane.level, 0, 0)
+    for segment, run in lane.runs:
+        rows = store.read_rows(segment, run, 0, run.count)
+        for at in range(0, len(rows), ROW_SIZE):
+            row = Row(rows, at)
+            if not segment.is_settled(row.ordinal):
+                report.messages += 1
+                report.bytes += row.body_size
+    return report
+
+
+def dump(directory: Path) -> Iterator[Record]:
+    """Every record that is whole, in the order of the log."""
+    disk = open_folder(directory)
+    for name in disk.names():
+        if not name.endswith(".log") or not name[:-4].isdigit():
+            continue
+        number = int(name[:-4])
+        try:
+            data = disk.whole(name)
+        except OSError as error:
+            raise WarrenError(f"cannot read {name}: {error.strerror}") from error
+        at = FILE_HEADER_SIZE
+        while 0 <= at < len(data):
+            end = record_at(data, at, number, at)
+            if end < 0:
+                at = next_record(data, at + 1, number)
+                continue
+            kind, facts = _facts(data, at, end)
+            yield Record(number, at, end - at, kind, facts)
+            at = end
+
+
+def _facts(data: bytes, at: int, end: int) -> tuple[str, dict[str, object]]:
+    kind = data[at + 2]
+    payload = data[at + RECORD_HEADER_SIZE : end]
+    if kind == MESSAGE:
+        return "message", _message_facts(data, at, end)
+    if kind == SETTLED:
+        return "settled", {"entries": [_address(payload, place) for place in range(0, len(payload), 8)]}
+    if kind == LANE_OPENED:
+        lane = RecoveredLane(payload)
+        facts: dict[str, object] = {"lane": lane.number, "vhost": lane.vhost, "queue": lane.name, "level": lane.level}
+        facts["durable"] = lane.durable
+        facts["delivered_up_to"] = lane.watermark
+        return "lane opened", facts
+    if kind == LANE_DELETED:
+        return "lane deleted", {"lane": struct.unpack(">I", payload)[0]}
+    if kind == SYNCED:
+        segment, offset = struct.unpack(">QQ", payload)
+        return "synced", {"segment": segment, "offset": offset}
+    if kind == DELIVERED:
+        number, mark = struct.unpack(">IQ", payload)
+        return "delivered", {"lane": number, "up_to": mark}
+    return f"kind {kind}", {}
+
+
+def _address(payload: bytes, at: int) -> str:
+    address = int(read_i64_be(payload, at))
+    return f"{address >> 32}:{address & 0xFFFFFFFF}"
+
+
+def _message_facts(data: bytes, at: int, end: int) -> dict[str, object]:
+    message = read_message(data, at, end)
+    places: list[dict[str, object]] = []
+    for place in read_places(data, at):
+        facts: dict[str, object] = {"lane": place.lane, "sequence": place.sequence}
+        if place.expires_at >= 0:
+            facts["expires_at"] = place.expires_at
+        if place.moved_from != 0:
+            facts["moved_from"] = f"{place.moved_from >> 32}:{place.moved_from & 0xFFFFFFFF}"
+        places.append(facts)
+    return {
+        "exchange": message.origin.exchange,
+        "keys": message.origin.keys,
+        "persistent": message.persistent,
+        "priority": message.priority,
+        "places": places,
+        "body": body_of(message.content),
+    }

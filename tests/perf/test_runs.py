@@ -1,0 +1,132 @@
+"""Every workload against a broker of ours: what was published is what came out, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warren import Broker
+from warren.broker.node import Node
+from warren.errors import WarrenError
+from warren.perf import backlog, connections, traffic
+from warren.perf.measure import watch_nothing
+from warren.perf.plan import Plan, parse_uri
+
+MESSAGES = 7_013
+PIDS = [os.getpid()]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+def plan(broker: Broker, **settings: Any) -> Plan:
+    return Plan(parse_uri(broker.url), **settings).check()
+
+
+def leftovers(node: Node) -> list[str]:
+    vhost = node.vhosts["/"]
+    return [*vhost.queues, *(name for name in vhost.exchanges if name.startswith("perf"))]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"size": 0},
+        {"size": 300_000, "messages": 40},
+        {"ack_every": 10, "prefetch": 100, "in_flight": 500},
+        {"ack_every": 1, "prefetch": 1, "messages": 500},
+        {"publishers": 3, "consumers": 4, "queues": 2, "in_flight": 1000, "ack_every": 7},
+        {"exchange_type": "topic", "bindings": 50, "queues": 3, "consumers": 2, "in_flight": 1000},
+    ],
+    ids=str,
+)
+def test_all_that_is_published_is_consumed(broker: Broker, settings: dict[str, Any]) -> None:
+    given = {"messages": MESSAGES, **settings}
+    routed = broker.call(lambda node: int(node.counters.routed))
+    figures = traffic.run(plan(broker, **given), [], watch_nothing)
+    assert figures["published"] == figures["consumed"] == given["messages"]
+    assert broker.call(lambda node: int(node.counters.routed)) - routed == given["messages"]
+    assert broker.call(leftovers) == []
+
+
+def test_all_that_is_published_is_confirmed_and_consumed(broker: Broker) -> None:
+    settings = plan(broker, window=100, publishers=2, messages=MESSAGES, ack_every=10, prefetch=100)
+    figures = traffic.run(settings, [], watch_nothing)
+    assert figures["published"] == figures["confirmed"] == figures["consumed"] == MESSAGES
+    assert figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
+
+
+def test_all_that_is_persistent_is_confirmed(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path / "data")) as broker:
+        settings = plan(broker, window=50, consumers=0, persistent=True, messages=1000)
+        figures = traffic.run(settings, [], watch_nothing)
+        assert figures["published"] == figures["confirmed"] == 1000
+        assert broker.call(leftovers) == []
+
+
+def test_every_queue_of_a_fanout_gets_all(broker: Broker) -> None:
+    settings = plan(broker, exchange_type="fanout", queues=10, consumers=3, messages=1000, in_flight=200)
+    figures = traffic.run(settings, [], watch_nothing)
+    assert (figures["published"], figures["consumed"]) == (1000, 10_000)
+
+
+def test_a_timed_run_ends_with_everything_consumed(broker: Broker) -> None:
+    seen: list[float] = []
+    settings = plan(broker, seconds=0.3, warmup=0.1, in_flight=1000)
+    figures = traffic.run(settings, PIDS, lambda share, messages: seen.append(share))
+    assert figures["published"] == figures["consumed"] > 0
+    assert figures["rate"] > 0
+    assert figures["cpu_us"] > 0
+    assert seen == sorted(seen)
+
+
+def test_latency_is_of_every_message_at_the_rate_asked_for(broker: Broker) -> None:
+    settings = plan(broker, rate=1000.0, seconds=0.5, warmup=0.1, publishers=2)
+    figures = traffic.run(settings, [], watch_nothing)
+    assert figures["published"] == figures["consumed"]
+    # No more than was due; how many less depends on the machine.
+    assert 0 < figures["published_rate"] * figures["seconds"] <= 1000 * (figures["seconds"] + 0.2)
+    assert 0 < figures["p50_us"] <= figures["max_us"]
+
+
+def test_a_backlog_is_filled_and_drained(broker: Broker) -> None:
+    figures = backlog.run(plan(broker, messages=MESSAGES, size=100), [], watch_nothing)
+    assert figures["published"] == figures["consumed"] == MESSAGES
+    assert broker.call(leftovers) == []
+
+
+def test_connections_come_and_go(broker: Broker) -> None:
+    before = broker.call(lambda node: int(node.counters.connections_opened))
+    settings = plan(broker, publishers=4, consumers=0, seconds=0.3, warmup=0.0)
+    figures = connections.churn(settings, [], watch_nothing)
+    opened = broker.call(lambda node: int(node.counters.connections_opened)) - before
+    # One more asked whether the broker lets us in at all.
+    assert figures["opened"] == opened - 1 > 0
+
+
+def test_idle_connections_are_there_together(broker: Broker) -> None:
+    most: list[int] = []
+    figures = connections.idle(
+        plan(broker, publishers=20), PIDS, lambda *_: most.append(broker.call(lambda node: len(node.connections)))
+    )
+    assert figures["connections"] == 20
+    assert max(most) == 21
+    assert "rss_per_connection" in figures
+
+
+def test_a_queue_that_vanishes_ends_the_run_with_the_reason(broker: Broker) -> None:
+    def delete_all(node: Node) -> None:
+        vhost = node.vhosts["/"]
+        for queue in list(vhost.queues.values()):
+            vhost.delete_queue(queue)
+
+    with pytest.raises(WarrenError, match=r"unexpected basic\.cancel|404"):
+        traffic.run(plan(broker, seconds=30.0, in_flight=10), [], lambda *_: broker.call(delete_all))
