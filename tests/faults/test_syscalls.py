@@ -45,6 +45,15 @@ def test_a_failed_sync_is_final(tmp_path: Path) -> None:
     assert points.report.unreached == 0
 
 
+@needs_gcc
+def test_a_write_that_takes_only_half_is_continued(tmp_path: Path) -> None:
+    with Points(tmp_path) as points:
+        points.run(Fault(1, "short", "write", sticky=True))
+    assert points.report.is_good(), points.report.complaints()
+    assert points.report.unreached == 0
+    assert points.report.verdict.confirmed > 30
+
+
 def calls_of_script(folder: Path, sabotage: str = "") -> list[str]:
     with Points(folder, sabotage) as points:
         return points.log_of(Fault(0, "kill"))
