@@ -82,10 +82,14 @@ class Bench:
         if row.is_fresh:
             self._stop(contender.name)
         broker = self._up(contender)
-        if row.name == DISK_ROW:
-            # Before each broker's turn: what a disk needs changes with whatever else it has to do.
-            self._keep(row.name, DISK, disk.append_and_sync(SCRATCH, self.pace.seconds / 2))
+        # Around each broker's turn: what a disk needs changes with whatever else it has to do.
+        self._try_disk(row)
         self._keep(row.name, contender.name, self._drive(broker, self.pace.command_of(row)))
+        self._try_disk(row)
+
+    def _try_disk(self, row: Row) -> None:
+        if row.name == DISK_ROW:
+            self._keep(row.name, DISK, disk.append_and_sync(SCRATCH, self.pace.seconds / 2))
 
     def _drive(self, broker: Running, command: list[str]) -> Figures:
         pids = [word for pid in broker.pids for word in ("--pid", str(pid))]

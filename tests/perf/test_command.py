@@ -46,7 +46,7 @@ def test_a_broker_that_is_not_there_is_one_line(workload: str) -> None:
 
 def test_a_login_that_is_refused_is_one_line() -> None:
     with Broker() as broker:
-        assert "lost the connection" in refusal("throughput", "--uri", broker.url_of("guest", "wrong"))
+        assert "403 ACCESS_REFUSED" in refusal("throughput", "--uri", broker.url_of("guest", "wrong"))
 
 
 def test_scripts_get_one_line_of_json() -> None:

@@ -248,7 +248,8 @@ def run(name: str, workload: Workload, given: dict[str, Any]) -> None:
 
 def progress_of(name: str, hidden: bool) -> Progress:
     columns = (TextColumn(f"[bold]{name}[/]"), BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal)
 
 
 def show(name: str, settings: dict[str, Any], figures: Figures, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from warren.amqp.constants import FRAME_METHOD, FRAME_OVERHEAD, PROTOCOL_HEADER
+from warren.amqp.fields import table_of
 from warren.amqp.frames import method_frame
 from warren.amqp.methods import (
     ChannelClose,
@@ -48,7 +49,10 @@ def frame_of(method: Method, channel: int = CHANNEL) -> bytes:
 
 
 def start_ok(target: Target) -> ConnectionStartOk:
-    return ConnectionStartOk(response=f"\0{target.user}\0{target.password}".encode())
+    # With these a broker tells why it turns us away, and when a queue that we consume from is gone.
+    capabilities = {"authentication_failure_close": True, "consumer_cancel_notify": True}
+    properties = table_of({"product": "warren perf", "capabilities": capabilities})
+    return ConnectionStartOk(properties, response=f"\0{target.user}\0{target.password}".encode())
 
 
 def refusal(method: Method) -> WarrenError:

@@ -117,6 +117,8 @@ class Crew:
     def __init__(self, plan: Plan, jobs: Sequence[Job]) -> None:
         self.board = Board()
         self._workers: list[tuple[BaseProcess, Connection]] = []
+        # What those who went home before the end have timed, by their place in the list.
+        self._timed: dict[int, Histogram] = {}
         for job in jobs:
             ours, theirs = _SPAWN.Pipe()
             process = _SPAWN.Process(target=work, args=(job, plan, self.board, theirs), daemon=True)
@@ -149,16 +151,23 @@ class Crew:
             pipe.send(None)
 
     def check(self) -> None:
-        """Raise what a worker failed with, if one did."""
-        for _, pipe in self._workers:
-            if self.board.phase < ENDING and pipe.poll():
-                _receive(pipe)
+        """Raise what a worker failed with, if one did. One that has published all it should goes home early."""
+        for place, (_, pipe) in enumerate(self._workers):
+            if place not in self._timed and pipe.poll():
+                self._take(place)
 
     def finish(self) -> Histogram:
         """Let all go home, and return what they timed; only one kind of worker times anything."""
         self.board.phase = CLOSING
-        timed = [_receive(pipe) for _, pipe in self._workers]
-        return max((found for found in timed if found is not None), key=lambda found: found.total)
+        for place in range(len(self._workers)):
+            if place not in self._timed:
+                self._take(place)
+        return max(self._timed.values(), key=lambda timed: timed.total)
+
+    def _take(self, place: int) -> None:
+        timed = _receive(self._workers[place][1])
+        assert timed is not None
+        self._timed[place] = timed
 
 
 def _receive(pipe: Connection) -> Histogram | None:
