@@ -4,7 +4,7 @@
  *   FAULTY_FOLDER  only files below it count
  *   FAULTY_CALLS   which calls count, e.g. "write,fdatasync"; empty for all
  *   FAULTY_AT      the number of the call, from 1; 0 only counts
- *   FAULTY_ACTION  kill, tear, or the number of an errno
+ *   FAULTY_ACTION  kill, tear, short (half of a write goes through, and the caller is told), or the number of an errno
  *   FAULTY_STICKY  1: every such call from then on fails
  *   FAULTY_LOG     a file to which each counted call adds its name and path
  */
@@ -26,6 +26,7 @@
 #define PASS 0
 #define FAIL 1
 #define TEAR 2
+#define SHORT 3
 
 static atomic_int counted;
 static int log_file = -2;
@@ -70,6 +71,7 @@ static int verdict(const char *call, const char *path) {
     if (at == 0 || number < at || (number > at && strcmp(setting("FAULTY_STICKY"), "1") != 0)) return PASS;
     if (strcmp(action, "kill") == 0) kill(getpid(), SIGKILL);
     if (strcmp(action, "tear") == 0) return TEAR;
+    if (strcmp(action, "short") == 0) return SHORT;
     errno = atoi(action);
     return FAIL;
 }
@@ -96,7 +98,7 @@ ssize_t write(int file, const void *data, size_t size) {
         if (next(file, data, size / 2) >= 0) die();
         die();
     }
-    return next(file, data, size);
+    return next(file, data, what == SHORT ? (size + 1) / 2 : size);
 }
 
 ssize_t writev(int file, const struct iovec *parts, int count) {

@@ -114,7 +114,7 @@ class KeepAll(_Wrapped):
         self._kept: list[bytes] = []
 
     def append(self, handle: int, data: bytes) -> None:
-        self._kept.append(data * 3)
+        self._kept.append(data * 6)
         self._disk.append(handle, data)
 
 

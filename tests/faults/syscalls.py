@@ -241,7 +241,8 @@ class Points:
             self.report.unreached += 1
             broker.kill()
             return
-        if fault.is_error and not self._has_failed(fault) and broker.exit_code() is None:
+        may_go_on = fault.action == "short" or (fault.is_error and not self._has_failed(fault))
+        if may_go_on and broker.exit_code() is None:
             broker.kill()
             return
         try:
@@ -276,10 +277,11 @@ def declare_queues(client: Client) -> None:
 
 
 def every_fault(points: Points) -> list[Fault]:
-    """A kill before every call, one within every write, and every call failing once and for good."""
+    """Short writes, a kill before every call, one within every write, and every call failing once and for good."""
     total = points.count()
     writes = points.count("write") + points.count("pwrite")
-    faults = [Fault(at, "kill") for at in range(1, total + 1)]
+    faults = [Fault(1, "short", "write", sticky=True)]
+    faults += [Fault(at, "kill") for at in range(1, total + 1)]
     faults += [Fault(at, "tear", "write,pwrite") for at in range(1, writes + 1)]
     faults += [Fault(at, str(errno.EIO)) for at in range(1, total + 1)]
     for call in ("fdatasync", "fsync"):

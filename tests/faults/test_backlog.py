@@ -26,6 +26,6 @@ def test_a_backlog_costs_disk_and_not_memory_and_comes_back_in_order() -> None:
 
 @pytest.mark.timeout(120)
 def test_a_broker_that_keeps_all_in_memory_is_found_out() -> None:
-    report = backlog.run(200_000, sabotage="keep-all")
+    report = backlog.run(100_000, sabotage="keep-all")
     assert report.is_whole(), report
     assert max(report.peak_filling, report.peak_draining) > 110 * MIB, report

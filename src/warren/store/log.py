@@ -137,8 +137,7 @@ class LogStore(Store):
         self._append(LANE_DELETED, struct.pack(">I", number))
         self.active.deleted_lanes.append(number)
         for segment in list(self.segments.values()):
-            # Where nothing lives, the thread may be deleting the file at this moment.
-            if segment.live > 0 and self.settle_lane(segment, number) and segment is not self.active:
+            if self.settle_lane(segment, number) and segment is not self.active:
                 self.active.settles[segment.number] = True
                 self.consider(segment)
 
