@@ -171,7 +171,9 @@ class Rocks(KeyValue):
 
     def _get(self, key: bytes) -> bytes:
         value = self.young.get(key)
-        return self.database[key] if value is None else value
+        found = self.database[key] if value is None else value
+        assert isinstance(found, bytes)
+        return found
 
     def ack(self, target: int) -> None:
         key = b"q" + struct.pack(">IQ", target, self.heads[target])

@@ -223,8 +223,10 @@ def _become_broker(arguments: list[str], sabotage: str) -> None:
 def _nurse() -> None:
     """Answers every line of input with one line. Ends, with all its brokers, when its input does."""
     import warren.cli.main
+    import warren.cli.serve
 
     assert warren.cli.main
+    assert warren.cli.serve
     children: dict[int, int | None] = {}
     for line in sys.stdin:
         request = json.loads(line)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld, body_in
+from warren.store.chores import Chore, DeleteChore
 from warren.store.compaction import compact
 
 FILLER = "." * 100
@@ -303,6 +304,27 @@ def test_the_space_of_a_deleted_queue_is_given_back(world: StoredWorld) -> None:
     world.delete("q")
     world.settle_down()
     assert len(world.live_files()) <= 2
+
+
+def test_a_queue_can_be_deleted_while_the_files_of_its_last_messages_are_going() -> None:
+    # All of it was in memory, so the index was never opened.
+    world = StoredWorld(SimulatedDisk(), head_entries=1000)
+    world.declare("q")
+    fill(world, 1, 60, "q")
+    world.settle_down()
+    while world.ack_next("q") is not None:
+        pass
+    chore: Chore | None = None
+    while not isinstance(chore, DeleteChore):
+        chore = world.store.next_chore()
+        if chore is None:
+            world.sync()
+            continue
+        chore.run(world.disk)
+        if not isinstance(chore, DeleteChore):
+            world.store.chore_done(chore)
+    # The thread has removed the files, and the loop has not heard of it yet.
+    world.delete("q")
 
 
 def test_a_lane_number_is_not_used_again_while_its_end_is_on_record(world: StoredWorld) -> None:

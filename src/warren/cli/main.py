@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Final
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from warren import __version__
-from warren.cli.definitions import export, import_
-from warren.cli.perf import perf
-from warren.cli.serve import serve
-from warren.cli.store import store
-from warren.cli.users import users
 from warren.errors import WarrenError
 
 EXIT_INTERRUPTED: Final = 130
+# Module and name of each command.
+COMMANDS: Final = {
+    "export": ("warren.cli.definitions", "export"),
+    "import": ("warren.cli.definitions", "import_"),
+    "perf": ("warren.cli.perf", "perf"),
+    "serve": ("warren.cli.serve", "serve"),
+    "store": ("warren.cli.store", "store"),
+    "users": ("warren.cli.users", "users"),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """Loads only the command that is called: tables, HTTP and progress bars are half of a broker's start."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="warren %(version)s")
 def warren() -> None:
     """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
@@ -29,10 +46,6 @@ def warren() -> None:
     `warren serve` starts one; the other commands work on one that runs, through its management API (--url).
     Only `warren store` reads files: it looks into the message log of a data folder.
     """
-
-
-for command in (serve, users, export, import_, perf, store):
-    warren.add_command(command)
 
 
 def main() -> None:
@@ -55,5 +68,8 @@ def main() -> None:
 
 def fail(reason: str) -> None:
     """One line, whatever the reason looks like."""
+    from rich.console import Console
+    from rich.text import Text
+
     Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "red"), " ".join(reason.split())))
     sys.exit(1)

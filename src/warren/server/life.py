@@ -70,6 +70,8 @@ class Server:
                 self._store = self._open_store(self._folder.path / MESSAGES)
             self.node = self._make_node()
             if self._store is not None:
+                for line in self._store.unclaimed():
+                    log.error("store: %s are dropped: there is no such queue any more", line)
                 self._store.forget_unclaimed()
                 self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal)
             self.host.attach(self.node, self._syncer)
@@ -124,6 +126,11 @@ class Server:
         node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
         node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
         rows = [] if self._recorder is None else self._recorder.load()
+        if not rows and self._store is not None and self._store.unclaimed():
+            raise WarrenError(
+                f"{self.config.data_dir} has messages of {len(self._store.unclaimed())} queues but no definitions: "
+                f"restore {FILE_NAME} there, or move the folder {MESSAGES} away"
+            )
         definitions.restore(node, rows)
         node.start_recording()
         if not rows:

@@ -234,7 +234,7 @@ class Lane(Backing):
         return count
 
     def _settle_rest(self, cursor: Cursor) -> None:
-        if cursor.segment.number not in self.store.segments:
+        if cursor.segment.live == 0:
             return
         base = cursor.segment.number << 32
         rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)

@@ -143,6 +143,9 @@ class LogStore(Store):
                 self.consider(segment)
 
     def settle_lane(self, segment: Segment, number: i64) -> bool:
+        if segment.live == 0:
+            # Its files may be going at this moment.
+            return False
         found = False
         for run in segment.runs:
             if run.lane != number:
@@ -450,8 +453,17 @@ class LogStore(Store):
                 write_i64_be(self._settled, segment.number << 32 | ordinal)
         self.position += 1
 
+    def unclaimed(self) -> list[str]:
+        """What no queue has asked for after a restart, told a line each where it is more than nothing."""
+        lines: list[str] = []
+        for recovered in self.recovered.values():
+            count = recovered.count(self)
+            if count > 0:
+                lines.append(f"{count} messages of queue '{recovered.name}' in vhost '{recovered.vhost}'")
+        return lines
+
     def forget_unclaimed(self) -> None:
-        """Lanes that no queue asked for after a restart: their queues are gone."""
+        """Their queues are gone: deleted just before the crash, or removed from the definitions by hand."""
         for recovered in list(self.recovered.values()):
             self.forget_lane(recovered.number)
         self.recovered.clear()

@@ -33,6 +33,16 @@ class RecoveredLane:
     def key(self) -> tuple[str, str, str, int]:
         return (self.vhost, self.name, self.incarnation, self.level)
 
+    def count(self, store: LogStore) -> int:
+        """How many messages wait in it."""
+        waiting = 0
+        for segment, run in self.runs:
+            rows = store.read_rows(segment, run, 0, run.count)
+            for at in range(0, len(rows), ROW_SIZE):
+                if not segment.is_settled(Row(rows, at).ordinal):
+                    waiting += 1
+        return waiting
+
     def lane_for(self, store: LogStore, queue: Queue) -> Lane:
         lane = Lane(store, self.number, queue, self.level)
         lane.has_entries = True
