@@ -31,7 +31,8 @@ def plot(path: Path, contenders: list[Contender], medians: dict[str, dict[str, F
         axis.set_title(title)
     axes[0].set_yticks(range(len(rows)), [row.name for row in rows])
     axes[0].invert_yaxis()
-    axes[1].legend(loc="lower right")
+    # Outside: wherever it lay inside, some row would reach it.
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=len(contenders))
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 

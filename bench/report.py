@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.brokers import Contender
-from bench.rows import DISK, DISK_ROW, ROWS, START_ROW, Row
+from bench.rows import ROWS, START_ROW, Row
 from warren.perf.measure import Figures
 
 START: Row = Row(START_ROW, (), figure="start_ms", unit=" ms", is_more_better=False)
@@ -32,15 +32,6 @@ def _add_row(table: Table, row: Row, contenders: list[Contender], found: dict[st
     table.add_row(row.name, *rates, _ratio(row, figures), *[_number(each.get(row.cpu_figure)) for each in figures])
     for name, unit in row.also:
         table.add_row(f"  {unit}", *[_number(each.get(name)) for each in figures], style="dim")
-    if row.name == DISK_ROW and DISK in found:
-        bare = found[DISK]
-        ratios = [_beside_disk(each[row.figure] / bare[row.figure]) if row.figure in each else "" for each in figures]
-        table.add_row(f"  beside a bare append + fdatasync, {bare[row.figure]:,.0f} us", *ratios, style="dim")
-
-
-def _beside_disk(ratio: float) -> str:
-    """Nobody who syncs is faster than the sync alone: then the disk was not the same from one second to the next."""
-    return f"{ratio:.2f}x" if ratio >= 1 else "disk unsteady"
 
 
 def _ratio(row: Row, figures: list[Figures]) -> str:

@@ -60,7 +60,12 @@ ROWS: Final = (
         figure="p50_us",
         unit=" us",
         is_more_better=False,
-        also=(("p99_us", "p99, us"),),
+        also=(
+            ("p99_us", "p99, us"),
+            ("bare_p50_us", "a bare append + fdatasync, us"),
+            ("paired_p50_us", "a confirm in turn with it, us"),
+            ("bare_ratio", "that is times the bare one"),
+        ),
     ),
     Row("fan-out to 10, deliveries", ("fanout",)),
     Row("topic, 1,000 bindings", ("topic",)),
@@ -74,7 +79,6 @@ ROWS: Final = (
     ),
     Row("connections opened and closed", ("churn",)),
 )
-# The one that is held against the bare disk.
+# The one that is held against the bare disk as well.
 DISK_ROW: Final = "persistent, window 1: p50"
-DISK: Final = "disk"
 START_ROW: Final = "start to first connection"

@@ -21,7 +21,7 @@ import warren.broker.node
 from bench import brokers, disk
 from bench.brokers import Contender, Running
 from bench.report import print_table
-from bench.rows import DISK, DISK_ROW, ROWS, START_ROW, Row
+from bench.rows import DISK_ROW, ROWS, START_ROW, Row
 from warren.errors import WarrenError
 from warren.perf.measure import Figures
 
@@ -82,14 +82,10 @@ class Bench:
         if row.is_fresh:
             self._stop(contender.name)
         broker = self._up(contender)
-        # Around each broker's turn: what a disk needs changes with whatever else it has to do.
-        self._try_disk(row)
-        self._keep(row.name, contender.name, self._drive(broker, self.pace.command_of(row)))
-        self._try_disk(row)
-
-    def _try_disk(self, row: Row) -> None:
+        figures = self._drive(broker, self.pace.command_of(row))
         if row.name == DISK_ROW:
-            self._keep(row.name, DISK, disk.append_and_sync(SCRATCH, self.pace.seconds / 2))
+            figures |= disk.beside_bare_sync(broker.uri, SCRATCH, self.pace.seconds)
+        self._keep(row.name, contender.name, figures)
 
     def _drive(self, broker: Running, command: list[str]) -> Figures:
         pids = [word for pid in broker.pids for word in ("--pid", str(pid))]

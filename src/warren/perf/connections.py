@@ -23,7 +23,7 @@ from warren.amqp.methods import (
     ConnectionTuneOk,
 )
 from warren.errors import WarrenError
-from warren.perf.client import READ_BYTES, Client, connect, first_method, frame_of, refusal, start_ok
+from warren.perf.client import READ_BYTES, Client, first_method, frame_of, refusal, start_ok
 from warren.perf.crew import ENDING, MEASURING, Board, Crew, Starter
 from warren.perf.histogram import Histogram
 from warren.perf.measure import Figures, Watch, measure
@@ -54,9 +54,12 @@ def script_of(target: Target) -> list[tuple[bytes, int]]:
 class Life:
     """One connection on its way through the script."""
 
-    def __init__(self, target: Target, script: Sequence[tuple[bytes, int]]) -> None:
+    def __init__(self, address: tuple[str, int], script: Sequence[tuple[bytes, int]]) -> None:
         self.born = time.monotonic_ns()
-        self.socket = connect(target)
+        # Without a name to look up and without a timeout, each of which would cost as much as a step of the script.
+        self.socket = socket.socket()
+        self.socket.connect(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._script = script
         self._step = 0
         self._unread = b""
@@ -86,13 +89,14 @@ class Life:
 def churn_workers(plan: Plan, board: Board, starter: Starter) -> Histogram:
     """Keeps as many connections under way as the plan has publishers."""
     script = script_of(plan.target)
+    address = (socket.gethostbyname(plan.target.host), plan.target.port)
     times = Histogram()
     poller = select.poll()
     lives: dict[int, Life] = {}
     starter.wait_for_go()
     while board.phase < ENDING or lives:
         while len(lives) < plan.publishers and board.phase < ENDING:
-            life = Life(plan.target, script)
+            life = Life(address, script)
             lives[life.socket.fileno()] = life
             poller.register(life.socket, select.POLLIN)
         for fd, _ in poller.poll(IDLE_MS):
