@@ -162,5 +162,5 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     if not method.no_wait:
         channel.connection.send(replies.queue_delete_ok(channel.number, count))
     if queue is not None:
-        # Last: who deletes what it consumes from hears delete-ok before basic.cancel, or py-amqp never takes the former.
+        # Last: who deletes what it consumes from must hear delete-ok before basic.cancel, or py-amqp never takes it.
         channel.vhost.delete_queue(queue)
