@@ -13,7 +13,7 @@ from warren import Broker
 from warren.amqp.constants import PROTOCOL_HEADER
 
 SOCKETS = 1000
-TIMEOUT_MS = 2_000
+TIMEOUT_MS = 5_000
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_thousand_sockets_that_never_log_in_are_dropped(broker: Broker) -> Non
             peers.append(peer)
         channel.basic_publish("", "q", b"meanwhile")
         assert channel.basic_get("q", auto_ack=True)[2] == b"meanwhile"
-        assert broker.call(lambda node: len(node.connections)) > SOCKETS // 2
+        assert broker.call(lambda node: len(node.connections)) > SOCKETS // 10
         assert all(is_dropped(peer) for peer in peers)
         assert broker.call(lambda node: len(node.connections)) == 1
         channel.basic_publish("", "q", b"afterwards")
