@@ -71,7 +71,8 @@ class _Checker:
         # By channel: numbers that have had no answer yet, in order.
         self._open: dict[str, dict[int, None]] = {}
         self._promised: dict[Key, None] = {}
-        self._delivered: Counter[Key] = Counter()
+        self._crashes = 0
+        self._first_seen: dict[Key, int] = {}
         self._unflagged: Counter[Key] = Counter()
         self._acked: set[Key] = set()
         self._rejects: Counter[Key] = Counter()
@@ -124,21 +125,21 @@ class _Checker:
     def _on_deliver(self, op: Op) -> None:
         key = (op.queue, op.identity)
         self.verdict.delivered += 1
-        self._delivered[key] += 1
         if not op.intact or not self._may_hold(op.queue, op.identity):
             self.verdict.unexpected.append(key)
             return
         if 0 < self._chances(key) <= self._fenced[key]:
             self.verdict.resurrected.append(key)
+        self._first_seen.setdefault(key, self._crashes)
         if not op.redelivered:
             self._unflagged[key] += 1
-            if self._times_new(key) > self._chances(key):
+            if self._unflagged[key] > self._chances(key) or self._was_seen_before_crash(key):
                 self.verdict.unflagged.append(key)
         self._check_order(op, key)
 
-    def _times_new(self, key: Key) -> int:
-        """A delivery without flag after one with it is a duplicate too, unless the message was dead-lettered anew."""
-        return self._unflagged[key] if self._is_for_dead_letters(key[0]) else self._delivered[key]
+    def _was_seen_before_crash(self, key: Key) -> bool:
+        """Within one life of the broker, what one consumer was sent first may be noted after what another got."""
+        return self._first_seen[key] < self._crashes and not self._is_for_dead_letters(key[0])
 
     def _is_for_dead_letters(self, queue: str) -> bool:
         return queue in self._dead_letters.values()
@@ -181,6 +182,9 @@ class _Checker:
         self._fenced_up_to[op.channel] = max(op.tag, self._fenced_up_to[op.channel])
         self._fenced.update(done)
         self.verdict.fenced += len(done)
+
+    def _on_crash(self, op: Op) -> None:
+        self._crashes += 1
 
     def _on_draining(self, op: Op) -> None:
         self._is_draining = True

@@ -48,6 +48,9 @@ class Op:
     intact: bool = True
 
 
+_PLAIN: Final = asdict(Op(""))
+
+
 @dataclass
 class History:
     seed: int = 0
@@ -97,4 +100,5 @@ class History:
         with path.open("w", encoding="utf-8") as file:
             file.write(json.dumps({"seed": self.seed}) + "\n")
             for op in self.ops:
-                file.write(json.dumps({key: value for key, value in asdict(op).items() if value not in ("", 0)}) + "\n")
+                told = {key: value for key, value in asdict(op).items() if value != _PLAIN[key]}
+                file.write(json.dumps(told) + "\n")

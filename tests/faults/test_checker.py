@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.faults.checker import check
-from tests.faults.history import LARGE, History, body_for
+from tests.faults.history import LARGE, History, Op, body_for
 
 
 def sent(history: History, number: int, *queues: str, confirmed: bool = True) -> str:
@@ -75,6 +75,17 @@ def test_a_second_delivery_must_be_flagged() -> None:
     taken(history, "q", identity, redelivered=True)
     assert check(history).is_good()
     history.deliver("k", "q", identity, False, True)
+    assert check(history).violations() == {"unflagged": [("q", identity)]}
+
+
+def test_a_delivery_after_a_crash_must_be_flagged_whatever_came_before_it() -> None:
+    history = History()
+    identity = sent(history, 1, "q")
+    history.deliver("k", "q", identity, True, True)
+    taken(history, "q", identity)
+    # Two consumers: which of them noted its delivery first says nothing.
+    assert check(history).is_good()
+    history.ops.insert(-2, Op("crash"))
     assert check(history).violations() == {"unflagged": [("q", identity)]}
 
 
