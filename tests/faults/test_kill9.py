@@ -32,8 +32,8 @@ def test_nothing_confirmed_is_lost_and_nothing_acked_returns_when_the_broker_is_
 )
 def test_a_broker_that_breaks_a_promise_is_found_out(sabotage: str, violated: str) -> None:
     verdicts: set[str] = set()
-    for attempt in range(6):
-        report = kill9.run(5, SEED + attempt, sabotage, block=5, largest=10_000)
+    for attempt in range(8):
+        report = kill9.run(8, SEED + attempt, sabotage, block=8)
         verdicts |= set(report.verdict.violations())
         if violated in verdicts:
             return
