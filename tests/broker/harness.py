@@ -100,7 +100,9 @@ class FakeWire:
     def resume_reading(self) -> None:
         self.reading = True
 
-    def close(self) -> None:
+    def close(self, farewell: bytes) -> None:
+        if farewell:
+            self.write(farewell)
         self.closed = True
 
 

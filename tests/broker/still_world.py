@@ -74,7 +74,8 @@ class ListeningWire:
     def resume_reading(self) -> None:
         pass
 
-    def close(self) -> None:
+    def close(self, farewell: bytes) -> None:
+        self.written += farewell
         self.is_closed = True
 
 

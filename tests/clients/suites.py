@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import rich
+from rich.markup import escape
 from rich.table import Table
 
 from warren import Broker
@@ -258,7 +259,7 @@ def main(names: list[str]) -> int:
             counts = run(suite)
         except Unavailable as reason:
             counts = Counts(failures=[str(reason)])
-        rich.print(f"{suite.name}: {counts}", *(f"\n  failed: {name}" for name in counts.failures))
+        rich.print(f"{suite.name}: {counts}", *(f"\n  failed: {escape(name)}" for name in counts.failures))
         table.add_row(suite.name, str(counts), str(suite.rabbitmq))
         worse += counts.passed < suite.rabbitmq.passed
     rich.print(table)

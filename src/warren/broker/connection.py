@@ -175,10 +175,12 @@ class Connection:
         if data:
             self.sent_bytes += len(data)
             self.sent_writes += 1
-            self.wire.write(data)
         if self.stage == CLOSED:
-            self.wire.close()
-        elif not self.has_room and not self.paused_writing:
+            self.wire.close(data)
+            return
+        if data:
+            self.wire.write(data)
+        if not self.has_room and not self.paused_writing:
             self.resume_consumers()
 
     def pause_writing(self) -> None:

@@ -20,8 +20,8 @@ class Wire(Protocol):
 
     def resume_reading(self) -> None: ...
 
-    def close(self) -> None:
-        """Close once everything written has left. The server then calls Connection.lost()."""
+    def close(self, farewell: bytes) -> None:
+        """Write this, if anything, and close once all has left. The server then calls Connection.lost()."""
 
 
 class Host(Protocol):

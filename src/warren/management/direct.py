@@ -85,8 +85,8 @@ class _Wire:
     def resume_reading(self) -> None:
         pass
 
-    def close(self) -> None:
-        pass
+    def close(self, farewell: bytes) -> None:
+        self.write(farewell)
 
 
 class DirectClient:

@@ -22,7 +22,8 @@ log = logging.getLogger("warren.transport")
 # Above the first the core stops delivering to this connection, below the second it goes on.
 WRITE_HIGH_WATER = 256 * 1024
 WRITE_LOW_WATER = 64 * 1024
-# Who has asked to close is given this many seconds to go first.
+# Before the last word, and between it and the end of the stream: who has asked to close is to go first.
+BREATH = 0.001
 PARTING = 0.02
 # A peer that does not read what is left for it, or does not go then, is cut off after this many seconds.
 CLOSE_GRACE = 10.0
@@ -129,7 +130,7 @@ class AmqpTransport(asyncio.Protocol):
         if transport is not None and not self._is_closing:
             transport.resume_reading()
 
-    def close(self) -> None:
+    def close(self, farewell: bytes) -> None:
         transport = self._transport
         if transport is None or self._is_closing:
             return
@@ -137,14 +138,19 @@ class AmqpTransport(asyncio.Protocol):
         # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
         self._loop.call_soon(self._tell_lost)
         transport.resume_reading()
-        # Go's client closes from several routines at once: one takes the close-ok, and an end of the stream that
-        # comes before it has closed its socket is an error to the others.
-        self._cut_off = self._loop.call_later(PARTING, self._end_output, transport)
+        # A close-ok that is there before aiormq has begun to wait for it keeps its robust connections from coming back.
+        self._cut_off = self._loop.call_later(BREATH, self._part, transport, farewell)
 
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _part(self, transport: asyncio.Transport, farewell: bytes) -> None:
+        transport.write(farewell)
+        # Go's client closes from several routines at once: one takes the close-ok, and an end of the stream that
+        # comes before it has closed its socket is an error to the others.
+        self._cut_off = self._loop.call_later(PARTING, self._end_output, transport)
 
     def _end_output(self, transport: asyncio.Transport) -> None:
         if transport.can_write_eof():
@@ -169,8 +175,7 @@ class AmqpTransport(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         """The core has a bug: say so once, and let it cost no more than this connection."""
         log.error("a connection failed unexpectedly and was dropped", exc_info=error)
-        self.write(FAREWELL)
-        self.close()
+        self.close(FAREWELL)
 
 
 def address_of(name: object) -> tuple[str, int]:
