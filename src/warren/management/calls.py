@@ -22,6 +22,7 @@ from warren.broker.node import Node
 from warren.broker.vhost import VHost
 from warren.management.direct import Closed, DirectClient
 from warren.management.listing import Item, columns, listing
+from warren.management.pipeline_reports import Pipelines
 from warren.management.rates import Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
 
@@ -52,6 +53,7 @@ class Context:
     disk_free: Callable[[], int]
     file_limit: int
     rates: Rates = field(default_factory=Rates)
+    pipelines: Pipelines = field(default_factory=Pipelines)
 
 
 class Needs(IntEnum):

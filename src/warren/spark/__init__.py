@@ -1,0 +1,1 @@
+"""Warren's data pipeline on Spark."""
