@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "export": ("warren.cli.definitions", "export"),
     "import": ("warren.cli.definitions", "import_"),
     "perf": ("warren.cli.perf", "perf"),
+    "pipeline": ("warren.cli.pipeline", "pipeline"),
     "serve": ("warren.cli.serve", "serve"),
     "store": ("warren.cli.store", "store"),
     "users": ("warren.cli.users", "users"),

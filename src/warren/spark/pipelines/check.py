@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from warren.spark.pipelines.document import Mistakes
 from warren.spark.pipelines.graph import inputs_of, order_of_sinks, queues_read, sources_of, statement_of, views_of
-from warren.spark.pipelines.model import Definition, Mode, OnError, Sink, SinkKind, SourceKind, View
+from warren.spark.pipelines.model import Definition, Mode, OnError, Sink, SinkKind, Source, View
 from warren.spark.pipelines.section import did_you_mean
 from warren.spark.pipelines.sql_text import SqlError, read_statement
 
 
 def check(definition: Definition, mistakes: Mistakes) -> None:
     _check_names(definition, mistakes)
+    if not definition.sources:
+        # Told when the file was read; all that reads them would be wrong too.
+        return
     for view in definition.views.values():
         _check_view(definition, view, mistakes)
     for sink in definition.sinks.values():
@@ -26,14 +29,19 @@ def check(definition: Definition, mistakes: Mistakes) -> None:
     _check_shared_places(definition, mistakes)
     _check_dead_letters(definition, mistakes)
     circle = order_of_sinks(definition)[1]
-    if circle:
+    if len(circle) == 1:
+        sink = definition.sinks[circle[0]]
+        reason = "waits for itself" if sink.name in sink.after else "would read what it writes"
+        mistakes.add(sink.line, f'sink "{sink.name}": {reason}')
+    elif circle:
         line = definition.sinks[circle[0]].line
         mistakes.add(line, f"sinks wait for each other in a circle: {' -> '.join([*circle, circle[0]])}")
 
 
 def _check_names(definition: Definition, mistakes: Mistakes) -> None:
     seen: dict[str, int] = {}
-    for each in [*definition.sources.values(), *definition.views.values()]:
+    named: list[Source | View] = [*definition.sources.values(), *definition.views.values()]
+    for each in named:
         # Names are tables in SQL, where case does not count.
         name = each.name.lower()
         if name in seen:
@@ -42,6 +50,9 @@ def _check_names(definition: Definition, mistakes: Mistakes) -> None:
 
 
 def _check_view(definition: Definition, view: View, mistakes: Mistakes) -> None:
+    if view.function is None and not view.sql:
+        # Told when it was read.
+        return
     if view.function is not None:
         for name in view.inputs:
             _check_known(definition, name, f'view "{view.name}"', view.line, mistakes)
@@ -70,7 +81,8 @@ def _check_known(definition: Definition, name: str, who: str, line: int, mistake
 
 
 def _check_references(definition: Definition, sink: Sink, mistakes: Mistakes) -> None:
-    _check_known(definition, sink.origin, f'sink "{sink.name}"', sink.line, mistakes)
+    if sink.origin:
+        _check_known(definition, sink.origin, f'sink "{sink.name}"', sink.line, mistakes)
     for name in sink.after:
         if name not in definition.sinks:
             hint = did_you_mean(name, definition.sinks)
@@ -91,17 +103,20 @@ def _check_query(definition: Definition, sink: Sink, mistakes: Mistakes) -> None
     if not any(source.is_stream for source in sources):
         names = " and ".join(f'"{source.name}"' for source in sources)
         mistakes.add(
-            sink.line, f'sink "{sink.name}": {names} is a table, which never changes; write "as: stream" to read it as one'
+            sink.line,
+            f'sink "{sink.name}": {names} is a table, which never changes; write "as: stream" to read it as one',
         )
     views = views_of(definition, [sink.origin])
     groups = [name for name in views if _is_grouped(definition, name)]
-    has_watermark = any(source.watermark for source in sources) or any(definition.views[name].watermark for name in views)
+    has_watermark = any(source.watermark for source in sources) or any(
+        definition.views[name].watermark for name in views
+    )
     if groups and sink.mode is Mode.APPEND and not has_watermark:
-        mistakes.add(
-            sink.line,
-            f'sink "{sink.name}": view "{groups[0]}" groups a stream without a watermark, so in mode append nothing would '
-            f'come out; give its source a "watermark", or the sink "mode: update"',
+        reason = (
+            f'view "{groups[0]}" groups a stream without a watermark, so in mode append nothing would come out; '
+            'give its source a "watermark", or the sink "mode: update"'
         )
+        mistakes.add(sink.line, f'sink "{sink.name}": {reason}')
     if sink.mode is Mode.COMPLETE and not groups:
         mistakes.add(sink.line, f'sink "{sink.name}": mode complete needs a view with GROUP BY')
 
@@ -116,11 +131,11 @@ def _check_shared_queues(definition: Definition, mistakes: Mistakes) -> None:
     for sink in definition.sinks.values():
         for queue in queues_read(definition, sink):
             if queue in readers:
-                mistakes.add(
-                    sink.line,
-                    f'sink "{sink.name}": the queue "{queue}" is read by sink "{readers[queue]}" already, and a queue gives each '
-                    "message to one reader; read a stream, or the exchange with a key",
+                reason = (
+                    f'the queue "{queue}" is read by sink "{readers[queue]}" already, and a queue gives each message '
+                    "to one reader; read a stream, or the exchange with a key"
                 )
+                mistakes.add(sink.line, f'sink "{sink.name}": {reason}')
             readers.setdefault(queue, sink.name)
 
 
@@ -136,15 +151,12 @@ def _check_shared_places(definition: Definition, mistakes: Mistakes) -> None:
 
 
 def _check_dead_letters(definition: Definition, mistakes: Mistakes) -> None:
+    dead = definition.dead_letters
     for source in definition.sources.values():
-        can_fail = source.kind.is_of_broker and (source.body == "json" or source.expect)
-        if can_fail and source.on_error is OnError.DEAD_LETTER and definition.dead_letters is None:
-            mistakes.add(
-                source.line,
-                f'source "{source.name}": messages may not fit; say where they go with "dead-letters" at the end of the file, '
-                'or give "on-error: drop"',
-            )
-        if definition.dead_letters is not None and source.kind in (SourceKind.STREAM, SourceKind.QUEUE):
-            dead = definition.dead_letters
-            if dead.kind.value == source.kind.value and dead.place == source.place and can_fail:
-                mistakes.add(dead.line, f'dead-letters: source "{source.name}" reads the {dead.kind.value} "{dead.place}"')
+        if not source.can_misfit or source.on_error is not OnError.DEAD_LETTER:
+            continue
+        if dead is None:
+            reason = 'messages may not fit; say where they go with "dead-letters", or give "on-error: drop"'
+            mistakes.add(source.line, f'source "{source.name}": {reason}')
+        elif dead.kind.value == source.kind.value and dead.place == source.place:
+            mistakes.add(dead.line, f'dead-letters: source "{source.name}" reads the {dead.kind.value} "{dead.place}"')

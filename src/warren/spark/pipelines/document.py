@@ -18,6 +18,8 @@ from warren.errors import WarrenError
 
 # An alias may point to what holds it; nobody writes a pipeline that deep.
 DEPTH_MAX: Final = 20
+# Aliases of aliases make a small file large.
+NODES_MAX: Final = 50_000
 SIZE_MAX: Final = 1_000_000
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
@@ -52,7 +54,11 @@ class Mistakes:
         return bool(self._found)
 
     def lines(self) -> list[str]:
-        return [f"{self.file}:{each.line}: {each.reason}" for each in sorted(self._found)]
+        return [f"{self._where(each.line)}: {each.reason}" for each in sorted(self._found)]
+
+    def _where(self, line: int) -> str:
+        # A pipeline made in Python has no lines.
+        return f"{self.file}:{line}" if line else self.file
 
 
 def read_text(path: Path) -> str:
@@ -80,17 +86,29 @@ def parse(text: str, mistakes: Mistakes, environment: Mapping[str, str] = os.env
     if composed is None:
         mistakes.add(1, "the file is empty")
         return None
-    return _Reader(mistakes, environment).read(composed, 0)
+    try:
+        return _Reader(mistakes, environment).read(composed, 0)
+    except _TooMuch:
+        mistakes.add(1, f"more than {NODES_MAX} values")
+        return None
+
+
+class _TooMuch(Exception):
+    pass
 
 
 class _Reader:
     def __init__(self, mistakes: Mistakes, environment: Mapping[str, str]) -> None:
         self._mistakes = mistakes
         self._environment = environment
+        self._count = 0
         self._constructor = yaml.constructor.SafeConstructor()
 
     def read(self, node: yaml.Node, depth: int) -> Node:
         line = node.start_mark.line + 1
+        self._count += 1
+        if self._count > NODES_MAX:
+            raise _TooMuch
         if depth > DEPTH_MAX:
             self._mistakes.add(line, f"nested deeper than {DEPTH_MAX} levels")
             return Node(None, line)
@@ -119,7 +137,7 @@ class _Reader:
 
     def _scalar(self, node: yaml.Node, line: int) -> str | int | float | bool | None:
         try:
-            value = self._constructor.construct_object(node)  # type: ignore[no-untyped-call]
+            value = self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             self._mistakes.add(line, f"not a value: {' '.join(str(error).split())}")
             return None
@@ -132,10 +150,13 @@ class _Reader:
 
     def _with_variables(self, text: str, line: int) -> str:
         def replaced(found: re.Match[str]) -> str:
-            name, default = found[1], found[2]
-            value = self._environment.get(name, default)
+            name: str = found[1]
+            default: str | None = found[2]
+            value = self._environment.get(name) or default
             if value is None:
-                self._mistakes.add(line, f"the variable {name} is not set; write ${{{name}:-default}} to give a default")
+                self._mistakes.add(
+                    line, f"the variable {name} is not set; write ${{{name}:-default}} to give a default"
+                )
                 return ""
             return value
 

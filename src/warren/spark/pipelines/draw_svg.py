@@ -21,6 +21,10 @@ _STYLE: Final = (
     "text{font:13px system-ui,sans-serif;fill:#0f172a}.what{font-size:11px;fill:#475569}"
     "rect{stroke:#94a3b8}path{fill:none;stroke:#64748b;stroke-width:1.5}"
 )
+_TIP: Final = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path d="M0 0L8 4L0 8z" style="fill:#64748b;stroke:none"/></marker></defs>'
+)
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,10 @@ def draw_svg(definition: Definition) -> str:
     boxes = _place(definition)
     width = max(box.left for box in boxes.values()) + WIDTH + MARGIN
     height = max(box.top for box in boxes.values()) + HEIGHT + MARGIN
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
-        f"<title>{escape(definition.name)}</title><style>{_STYLE}</style>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-        '<path d="M0 0L8 4L0 8z" style="fill:#64748b;stroke:none"/></marker></defs>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>',
+        f"<title>{escape(definition.name)}</title><style>{_STYLE}</style>{_TIP}",
         *(_arrow(boxes[start], boxes[end]) for start, end in edges(definition)),
         *(_draw(box) for box in boxes.values()),
         "</svg>",

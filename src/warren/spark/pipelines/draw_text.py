@@ -31,9 +31,8 @@ class _Drawing:
             if declared_name(definition, sink.origin) == name
         ]
         source = definition.sources.get(name)
-        if source is not None and definition.dead_letters and source.on_error is OnError.DEAD_LETTER:
-            if source.body == "json" or source.expect:
-                children.append(("misfits", describe_dead_letters(definition)))
+        if source is not None and source.can_misfit and source.on_error is OnError.DEAD_LETTER:
+            children.append(("misfits", describe_dead_letters(definition)))
         for number, (child, sink) in enumerate(children):
             is_last = number == len(children) - 1
             branch, stem = ("└─", "   ") if is_last else ("├─", "│  ")

@@ -36,11 +36,8 @@ def promise(source: Source, sink: Sink) -> tuple[str, str]:
         return ONCE, f"{reading}; the files of a batch replace those of an interrupted attempt"
     if sink.kind is SinkKind.DELTA:
         return ONCE, f"{reading}; a batch is a Delta transaction with its own number, and is skipped when it is there"
-    return (
-        AT_LEAST_ONCE,
-        f"{reading}; rows of an interrupted batch are published again under the same message id, so once where the "
-        "queue deduplicates",
-    )
+    again = "rows of an interrupted batch are published again under the same id, so once where the queue deduplicates"
+    return AT_LEAST_ONCE, f"{reading}; {again}"
 
 
 def _reading(source: Source) -> str:

@@ -95,6 +95,10 @@ class Source:
     def is_stream(self) -> bool:
         return not self.is_table
 
+    @property
+    def can_misfit(self) -> bool:
+        return self.kind.is_of_broker and (self.body == "json" or bool(self.expect))
+
 
 Step = Callable[..., "DataFrame"]
 

@@ -33,15 +33,15 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Definition:
 def loads(text: str, file: str, base: Path, environment: Mapping[str, str] = os.environ) -> Definition:
     mistakes = Mistakes(file)
     node = parse(text, mistakes, environment)
-    definition = None if node is None else _read(Section(node, "", mistakes), file, base, mistakes)
-    if definition is not None and not mistakes:
+    definition = None if node is None else read(Section(node, "", mistakes), file, base, mistakes)
+    if definition is not None:
         check(definition, mistakes)
     if mistakes or definition is None:
         raise PipelineMistakes(mistakes)
     return definition
 
 
-def _read(section: Section, file: str, base: Path, mistakes: Mistakes) -> Definition:
+def read(section: Section, file: str, base: Path, mistakes: Mistakes) -> Definition:
     name = section.text("pipeline")
     if not section.has("pipeline"):
         section.mistake(1, '"pipeline" is missing: the name of the pipeline')
@@ -71,8 +71,10 @@ def _read(section: Section, file: str, base: Path, mistakes: Mistakes) -> Defini
 
 
 def _read_sources(section: Section, mistakes: Mistakes) -> dict[str, Source]:
-    found = [read_source(name, node, line, mistakes) for name, node, line in section.named_sections("sources", "source")]
-    return {source.name: source for source in found if source is not None}
+    found = [
+        read_source(name, node, line, mistakes) for name, node, line in section.named_sections("sources", "source")
+    ]
+    return {source.name: source for source in found}
 
 
 def _read_views(section: Section, mistakes: Mistakes) -> dict[str, View]:
@@ -94,7 +96,9 @@ def _read_view(name: str, node: Node, line: int, mistakes: Mistakes) -> View:
 
 
 def _read_sinks(section: Section, base: Path, mistakes: Mistakes) -> dict[str, Sink]:
-    found = [read_sink(name, node, line, base, mistakes) for name, node, line in section.named_sections("sinks", "sink")]
+    found = [
+        read_sink(name, node, line, base, mistakes) for name, node, line in section.named_sections("sinks", "sink")
+    ]
     return {sink.name: sink for sink in found if sink is not None}
 
 
@@ -109,5 +113,7 @@ def _read_restart(section: Section | None) -> Restart:
 def _url(section: Section, key: str, default: str, schemes: tuple[str, ...]) -> str:
     text = section.text(key, default)
     if text and (urlsplit(text).scheme not in schemes or not urlsplit(text).hostname):
-        section.mistake(section.line_of(key), f'"{key}" must be an address such as {schemes[0]}://guest:guest@127.0.0.1')
+        section.mistake(
+            section.line_of(key), f'"{key}" must be an address such as {schemes[0]}://guest:guest@127.0.0.1'
+        )
     return text

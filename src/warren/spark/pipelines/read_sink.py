@@ -69,7 +69,7 @@ def _check(section: Section, sink: Sink) -> None:
     allowed = _MODES[sink.kind]
     if sink.mode not in allowed:
         modes = " or ".join(each.value for each in allowed)
-        section.mistake(section.line_of("mode"), f"a {sink.kind.value} sink takes the mode {modes}, not {sink.mode.value}")
+        section.mistake(section.line_of("mode"), f'"mode" at {sink.kind.value} is {modes}, not {sink.mode.value}')
     if sink.kind is not SinkKind.EXCHANGE:
         for key in section.given(("routing-key", "type")):
             section.mistake(section.line_of(key), f'"{key}" is for exchanges')

@@ -21,12 +21,13 @@ _FORMATS: Final = ("csv", "json", "parquet", "text")
 _STARTS: Final = ("earliest", "latest")
 
 
-def read_source(name: str, node: Node, line: int, mistakes: Mistakes) -> Source | None:
+def read_source(name: str, node: Node, line: int, mistakes: Mistakes) -> Source:
     section = Section(node, f'source "{name}"', mistakes)
     section.line = line
     kind = read_kind(section, KINDS, "read")
     if kind is None:
-        return None
+        # Others may name it: one mistake is told once.
+        return Source(name, SourceKind.STREAM, "", line=line)
     source_kind = SourceKind(kind)
     is_table = section.choice("as", ("table", "stream"), _default_as(source_kind)) == "table"
     source = Source(
@@ -88,17 +89,25 @@ def _check_place(section: Section, source: Source) -> None:
     if kind is not SourceKind.EXCHANGE and section.has("key"):
         section.mistake(section.line_of("key"), f'"key" is for exchanges; a {kind.value} has none')
     if kind.is_of_broker and source.is_table:
-        section.mistake(section.line_of("as"), f"a {kind.value} is always a stream; only tables and files can be a table")
+        section.mistake(
+            section.line_of("as"), f"a {kind.value} is always a stream; only tables and files can be a table"
+        )
     if kind is SourceKind.DELTA and not source.is_table:
-        section.mistake(section.line_of("as"), "a Delta table can be read as a table only; Parquet and files as streams too")
+        section.mistake(
+            section.line_of("as"), "a Delta table can be read as a table only; Parquet and files as streams too"
+        )
     if kind is not SourceKind.FILES and section.has("format"):
         section.mistake(section.line_of("format"), '"format" is for files')
     if kind is SourceKind.QUEUE and section.has("start"):
-        section.mistake(section.line_of("start"), "a queue is read from its head; only streams can be started elsewhere")
+        section.mistake(
+            section.line_of("start"), "a queue is read from its head; only streams can be started elsewhere"
+        )
     if not kind.is_of_broker and section.has("start"):
         section.mistake(section.line_of("start"), "tables and files are read from their beginning")
     if not kind.is_of_broker and has_scheme(source.place):
-        section.mistake(section.line_of(kind.value), f"{source.place} is no path; only folders and files of this machine serve")
+        section.mistake(
+            section.line_of(kind.value), f"{source.place} is no path; only folders and files of this machine serve"
+        )
 
 
 def _check_body(section: Section, source: Source) -> None:
@@ -106,13 +115,17 @@ def _check_body(section: Section, source: Source) -> None:
         _check_file_schema(section, source)
         return
     if source.body == "json" and not source.schema:
-        section.mistake(section.line_of("body"), 'JSON needs "schema": fields such as "id BIGINT, at TIMESTAMP", or infer')
+        section.mistake(
+            section.line_of("body"), 'JSON needs "schema": fields such as "id BIGINT, at TIMESTAMP", or infer'
+        )
     if source.body != "json" and source.schema:
         section.mistake(section.line_of("schema"), f'"schema" is for JSON bodies, not for {source.body} ones')
     if source.body != "json" and section.has("on-error") and not source.expect:
         section.mistake(section.line_of("on-error"), f"every body is a {source.body} one: no error can occur")
     if source.schema == "infer" and source.kind is SourceKind.QUEUE:
-        section.mistake(section.line_of("schema"), "a queue can be read only once, so its schema cannot be inferred; write it out")
+        section.mistake(
+            section.line_of("schema"), "a queue can be read only once, so its schema cannot be inferred; write it out"
+        )
     if source.schema and source.schema != "infer":
         _check_schema(section, source)
 
@@ -134,7 +147,9 @@ def _check_file_schema(section: Section, source: Source) -> None:
     if source.kind is not SourceKind.FILES or source.format in ("parquet", "text"):
         return
     if not source.schema or source.schema == "infer":
-        section.mistake(section.line, f'files of {source.format} need "schema": fields such as "id BIGINT, at TIMESTAMP"')
+        section.mistake(
+            section.line, f'files of {source.format} need "schema": fields such as "id BIGINT, at TIMESTAMP"'
+        )
         return
     _check_schema(section, source)
 

@@ -110,13 +110,13 @@ def _field(tokens: _Tokens, separator: str) -> Field:
         tokens.take_if(":")
     if not tokens.peek() or tokens.peek() == ",":
         raise SchemaError(f'the field "{name}" has no type')
-    type = _type(tokens, name)
+    kind = _type(tokens, name)
     is_required = tokens.take_if("not")
     if is_required:
         tokens.need("null", 'after "NOT"')
     if tokens.take_if("comment"):
         tokens.take()
-    return Field(name, type, is_required)
+    return Field(name, kind, is_required)
 
 
 def _type(tokens: _Tokens, field_name: str) -> Type:

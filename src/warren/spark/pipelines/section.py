@@ -145,7 +145,9 @@ class Section:
         for name, each in node.value.items():
             line = node.key_lines[name]
             if NAME.fullmatch(name) is None:
-                self.mistake(line, f'{kind} "{name}": a name is made of letters, digits and _, and begins with no digit')
+                self.mistake(
+                    line, f'{kind} "{name}": a name is made of letters, digits and _, and begins with no digit'
+                )
                 continue
             found.append((name, each, line))
         return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 _TOKEN: Final = re.compile(
@@ -20,9 +21,9 @@ _TOKEN: Final = re.compile(
 _BEGINNINGS: Final = {"select", "with", "from", "values", "table", "("}
 # What may follow a table and is no alias.
 _AFTER_TABLE: Final = {
-    "where", "group", "having", "order", "limit", "join", "inner", "left", "right", "full", "cross", "on", "using", "union",
-    "intersect", "except", "minus", "lateral", "window", "semi", "anti", "natural", "tablesample", "pivot", "unpivot", "cluster",
-    "distribute", "sort", "select", "qualify", "offset",
+    "where", "group", "having", "order", "limit", "join", "inner", "left", "right", "full", "cross", "on", "using",
+    "union", "intersect", "except", "minus", "lateral", "window", "semi", "anti", "natural", "tablesample", "pivot",
+    "unpivot", "cluster", "distribute", "sort", "select", "qualify", "offset",
 }  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def read_statement(sql: str) -> Statement:
     local = _common_tables(tokens)
     tables = [table for table in _tables(tokens) if table.name.lower() not in local]
     words = [token.word for token in tokens]
-    is_grouped = any(pair == ("group", "by") for pair in zip(words, words[1:], strict=False))
+    is_grouped = any(pair == ("group", "by") for pair in pairwise(words))
     return Statement(tuple(dict.fromkeys(tables)), is_grouped)
 
 
