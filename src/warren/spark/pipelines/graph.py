@@ -69,7 +69,7 @@ def queues_read(definition: Definition, sink: Sink) -> list[str]:
 
 def order_of_sinks(definition: Definition) -> tuple[list[str], list[str]]:
     """Who writes what another reads comes first; the second list is a circle if there is one."""
-    needs = {name: _needs(definition, sink) for name, sink in definition.sinks.items()}
+    needs = {name: needs_of(definition, sink) for name, sink in definition.sinks.items()}
     order: list[str] = []
     while needs:
         ready = [name for name, waits_for in needs.items() if not waits_for & needs.keys()]
@@ -81,7 +81,7 @@ def order_of_sinks(definition: Definition) -> tuple[list[str], list[str]]:
     return order, []
 
 
-def _needs(definition: Definition, sink: Sink) -> set[str]:
+def needs_of(definition: Definition, sink: Sink) -> set[str]:
     read = {place for source in sources_of(definition, sink.origin) for place in _places_read(definition, source)}
     found = set(sink.after)
     for other in definition.sinks.values():
