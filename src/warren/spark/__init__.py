@@ -1,1 +1,28 @@
-"""Warren's data pipeline on Spark."""
+"""The data pipeline on Spark: messages as DataFrames. Needs what `pip install warren[spark]` brings.
+
+`spark = session("app")`, then `spark.read.format("warren")`, `readStream`, `write` and `writeStream`. `Pipeline` puts
+sources, SQL and sinks together, as the files of `warren pipeline` do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warren.spark.pipelines.pipeline import Pipeline
+    from warren.spark.spark_session import session
+
+__all__ = ["Pipeline", "session"]
+
+
+def __getattr__(name: str) -> object:
+    # Looked up when first asked for: options and columns serve without Spark too.
+    if name == "session":
+        from warren.spark.spark_session import session
+
+        return session
+    if name == "Pipeline":
+        from warren.spark.pipelines.pipeline import Pipeline
+
+        return Pipeline
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
