@@ -9,8 +9,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError
 
 from warren.errors import WarrenError
 from warren.spark.pipelines.describe import describe_sink, describe_source
@@ -33,6 +36,8 @@ PAUSE_MAX: Final = 60.0
 # A query that ran so long is taken as recovered: its attempts count anew.
 RECOVERED_SECONDS: Final = 120.0
 _ERROR_MAX: Final = 500
+# Mistakes in the pipeline itself: the next attempt would meet them again.
+_HOPELESS: Final = ("AnalysisException", "IllegalArgumentException", "requirement failed", "ParseException")
 
 
 def run(
@@ -83,13 +88,20 @@ class Runner:
                 own = spark = self._session(master)
                 self.signals.take()
             self._live(spark)
+        except Py4JError as error:
+            # A signal to the whole group, as a terminal or a supervisor sends it, ends the JVM as well.
+            if not self._is_asked_to_stop.is_set():
+                self._tell("failed", "Spark ended while the pipeline was running")
+                raise WarrenError("Spark ended while the pipeline was running") from error
+            self._tell("stopped")
         except BaseException as error:
-            self._tell("failed", _one_line(error))
+            self._tell("failed", one_line(error))
             raise
         finally:
             self._reporter.close()
             if own is not None:
-                own.stop()
+                with suppress(Py4JError, OSError):
+                    own.stop()
         return self._state.read() or {}
 
     def _declare(self) -> None:
@@ -202,10 +214,10 @@ class _Query:
         if error is None:
             self.status.state = "finished"
             return
-        self.status.last_error = _one_line(error)
+        self.status.last_error = one_line(error)
         if time.monotonic() - self._started_at > RECOVERED_SECONDS:
             self._attempts = 0
-        if self._attempts >= attempts:
+        if self._attempts >= attempts or any(mark in str(error) for mark in _HOPELESS):
             self.status.state = "failed"
             return
         self.status.state = "restarting"
@@ -220,7 +232,7 @@ class _Query:
             self.start(self._make)
         except WarrenError as error:
             # The broker is still away: as if it had started and failed.
-            self.status.last_error = _one_line(error)
+            self.status.last_error = one_line(error)
             self._due_at = time.monotonic() + PAUSE_MAX
 
     def stop(self) -> None:
@@ -261,7 +273,7 @@ def _vhost_of(broker: str) -> str:
     return parse_uri(broker).vhost
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Spark's errors go on for pages; what a user can act on is at their beginning, or says WarrenError."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if "WarrenError" in line]

@@ -6,15 +6,19 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.spark.options import write_options
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
 from warren.spark.pipelines.parquet_table import ParquetTable
 from warren.spark.pipelines.read_source import ENVELOPE
+from warren.spark.pipelines.publish_step import PublishStep
 from warren.spark.pipelines.tables import FORMAT, frame_of
+from warren.spark.sink import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 # Columns of a view that are about the message and not in its body.
 _OF_MESSAGE: Final = ("exchange", "routing_key", "headers", "properties")
@@ -28,7 +32,7 @@ def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -
     checkpoint = definition.checkpoint_of(sink)
     checkpoint.mkdir(parents=True, exist_ok=True)
     if sink.kind.is_of_broker:
-        writer = _to_broker(frame, definition, sink)
+        writer = _to_broker(frame, definition, sink, checkpoint)
     else:
         writer = _to_function(frame, definition, sink, checkpoint)
     writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(sink.mode.value)
@@ -40,16 +44,23 @@ def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -
     return writer.start()
 
 
-def _to_broker(frame: DataFrame, definition: Definition, sink: Sink) -> DataStreamWriter:
+def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
     frame = message_frame(frame)
-    is_exchange = sink.kind is SinkKind.EXCHANGE
-    writer = frame.writeStream.format(FORMAT).option("uri", definition.broker)
-    writer = writer.option("exchange", sink.place if is_exchange else "")
-    if not is_exchange:
-        writer = writer.option("routingKey", sink.place)
-    elif sink.routing_key or "routing_key" not in frame.columns:
-        writer = writer.option("routingKey", sink.routing_key)
-    return writer.option("mandatory", "true") if sink.mandatory else writer
+    options = broker_options(definition, sink, frame.columns)
+    if sink.mode is Mode.APPEND:
+        return frame.writeStream.format(FORMAT).options(**options)
+    return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint))
+
+
+def broker_options(definition: Definition, sink: Sink, columns: list[str]) -> dict[str, str]:
+    options = {"uri": definition.broker, "exchange": sink.place if sink.kind is SinkKind.EXCHANGE else ""}
+    if sink.kind is not SinkKind.EXCHANGE:
+        options["routingKey"] = sink.place
+    elif sink.routing_key or "routing_key" not in columns:
+        options["routingKey"] = sink.routing_key
+    if sink.mandatory:
+        options["mandatory"] = "true"
+    return options
 
 
 def message_frame(frame: DataFrame) -> DataFrame:
@@ -72,6 +83,18 @@ def _to_function(frame: DataFrame, definition: Definition, sink: Sink, checkpoin
     if sink.kind is SinkKind.DELTA:
         return frame.writeStream.foreachBatch(DeltaBatches(place, sink.partition_by, sink.mode, checkpoint))
     return frame.writeStream.foreachBatch(ParquetBatches(place, sink.partition_by, checkpoint))
+
+
+class MessageBatches:
+    """For the mode update, which Spark does not let a Python sink take part in: the same writer, called by batch."""
+
+    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Path) -> None:
+        self._options = write_options(options, schema.names)
+        self._checkpoint = checkpoint
+        check_columns(schema)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        frame.mapInArrow(PublishStep(self._options, f"{query_id(self._checkpoint)}/{batch}"), "messages LONG").collect()
 
 
 class ParquetBatches:
