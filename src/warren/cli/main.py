@@ -15,10 +15,13 @@ from warren.errors import WarrenError
 EXIT_INTERRUPTED: Final = 130
 # Module and name of each command.
 COMMANDS: Final = {
+    "archive": ("warren.cli.archive", "archive"),
     "export": ("warren.cli.definitions", "export"),
     "import": ("warren.cli.definitions", "import_"),
     "perf": ("warren.cli.perf", "perf"),
     "pipeline": ("warren.cli.pipeline", "pipeline"),
+    "redrive": ("warren.cli.redrive", "redrive"),
+    "replay": ("warren.cli.replay", "replay"),
     "serve": ("warren.cli.serve", "serve"),
     "store": ("warren.cli.store", "store"),
     "users": ("warren.cli.users", "users"),

@@ -88,6 +88,7 @@ def _without_requirements(schema: str) -> str:
     from pyspark.sql.types import StructType
 
     found = StructType.fromDDL(schema)
+    assert isinstance(found, StructType)
     return ", ".join(f"{_quoted(each.name)} {each.dataType.simpleString()}" for each in found.fields)
 
 

@@ -26,7 +26,7 @@ from warren.spark.pipelines.state import State, Status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Watcher = Callable[[Status], None]
 STEP_SECONDS: Final = 0.5
@@ -120,7 +120,7 @@ class Runner:
         conf.update(self._definition.spark)
         chosen = master or self._definition.master or None
         spark = session(f"warren pipeline {self._definition.name}", chosen, **conf)
-        self._master = spark.sparkContext.master
+        self._master = str(spark.sparkContext.master)
         return spark
 
     def _live(self, spark: SparkSession) -> None:

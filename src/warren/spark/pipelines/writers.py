@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from warren.spark.options import write_options
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
 from warren.spark.pipelines.parquet_table import ParquetTable
-from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.publish_step import PublishStep
+from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.tables import FORMAT, frame_of
 from warren.spark.sink import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
@@ -119,7 +119,7 @@ class DeltaBatches:
     def __init__(self, folder: Path, partition_by: tuple[str, ...], mode: Mode, checkpoint: Path) -> None:
         self._folder = folder
         self._partition_by = partition_by
-        self._mode = "overwrite" if mode is Mode.COMPLETE else "append"
+        self._mode: Any = "overwrite" if mode is Mode.COMPLETE else "append"
         self._checkpoint = checkpoint
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
