@@ -82,8 +82,8 @@ def status_table(status: Status) -> Group:
             query["sink"],
         )
     errors = [(query["name"], query["last_error"]) for query in status["queries"] if query["last_error"]]
-    if status["last_error"]:
-        errors.append((status["name"], status["last_error"]))
+    if status["error"] and not errors:
+        errors.append((status["name"], status["error"]))
     return Group(title, table, *(Text(f"{name}: {error}", "red") for name, error in errors))
 
 

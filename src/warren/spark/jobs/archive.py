@@ -78,7 +78,7 @@ class Archive:
             "archive",
             rows,
             round(time.monotonic() - started, 3),
-            f"{rows:,} messages of {self.kind.value} {self.name} archived; {self.table} has {files:,} files, {size:,} bytes",
+            f"{rows:,} messages of {self.kind.value} {self.name} archived in {self.table}, {files:,} files, {size:,} B",
             {
                 "table": str(self.table),
                 "files": files,

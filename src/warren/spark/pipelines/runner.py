@@ -163,11 +163,18 @@ class Runner:
 
     def _tell(self, state: str, error: str | None = None) -> None:
         definition = self._definition
+        queries = [query.status.as_data() for query in self._queries.values()]
+        lags = [query["lag"] for query in queries if query["lag"] is not None]
         status: Status = {
             "name": definition.name,
             "file": definition.file,
             "state": state,
-            "last_error": error,
+            "error": error or next((query["last_error"] for query in queries if query["last_error"]), None),
+            "source": ", ".join(describe_source(each) for each in definition.sources.values()),
+            "sink": ", ".join(query["sink"] for query in queries),
+            "rows": sum(query["rows"] for query in queries),
+            "rows_per_second": round(sum(query["rows_per_second"] for query in queries), 1),
+            "lag": sum(lags) if lags else None,
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "master": self._master,
@@ -176,7 +183,7 @@ class Runner:
             "updated_at": round(time.time() * 1000),
             "folder": str(definition.folder),
             "graph": _graph(definition),
-            "queries": [query.status.as_data() for query in self._queries.values()],
+            "queries": queries,
             "report_error": self._reporter.last_error,
         }
         self._state.write(status)
