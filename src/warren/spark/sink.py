@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, MapType, StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from warren.errors import WarrenError
 from warren.spark.consume import open_client
@@ -17,6 +18,8 @@ from warren.spark.encode import LEFT_BEHIND, PROPERTY_NAMES, Encoder
 from warren.spark.options import OnReturn, WriteOptions
 from warren.spark.publish import ConfirmedPublisher
 from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturns, Returns
+
+_HEADERS: Final = "map<string,string>"
 
 
 @dataclass
@@ -106,8 +109,8 @@ def _check_types(schema: StructType) -> None:
             raise WarrenError(f"column {field.name} is {kind.simpleString()} and must be string")
         if field.name == "headers_raw" and not isinstance(kind, BinaryType):
             raise WarrenError(f"column headers_raw is {kind.simpleString()} and must be binary")
-        if field.name == "headers" and kind != MapType(StringType(), StringType()):
-            raise WarrenError(f"column headers is {kind.simpleString()} and must be map<string,string>")
+        if field.name == "headers" and kind.simpleString() != _HEADERS:
+            raise WarrenError(f"column headers is {kind.simpleString()} and must be {_HEADERS}")
         if field.name == "properties":
             unknown = set(kind.names) - set(PROPERTY_NAMES) if isinstance(kind, StructType) else {"anything else"}
             if unknown:
