@@ -22,8 +22,10 @@ log = logging.getLogger("warren.transport")
 # Above the first the core stops delivering to this connection, below the second it goes on.
 WRITE_HIGH_WATER = 256 * 1024
 WRITE_LOW_WATER = 64 * 1024
-# Before the last word, and between it and the end of the stream: who has asked to close is to go first.
-BREATH = 0.001
+# Seconds before the last word to a client that must not hear it at once, by the product it says it is: a close-ok that
+# is there before aiormq has begun to wait for it keeps its robust connections from ever coming back.
+BREATHS = {"aiormq": 0.001}
+# Between the last word and the end of the stream: who has asked to close is to go first.
 PARTING = 0.02
 # A peer that does not read what is left for it, or does not go then, is cut off after this many seconds.
 CLOSE_GRACE = 10.0
@@ -135,11 +137,19 @@ class AmqpTransport(asyncio.Protocol):
         if transport is None or self._is_closing:
             return
         self._is_closing = True
+        breath = self._breath()
         # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
         self._loop.call_soon(self._tell_lost)
         transport.resume_reading()
-        # A close-ok that is there before aiormq has begun to wait for it keeps its robust connections from coming back.
-        self._cut_off = self._loop.call_later(BREATH, self._part, transport, farewell)
+        if breath > 0:
+            self._cut_off = self._loop.call_later(breath, self._part, transport, farewell)
+        else:
+            self._part(transport, farewell)
+
+    def _breath(self) -> float:
+        connection = self._connection
+        product = None if connection is None else connection.client_properties.get("product")
+        return 0.0 if product is None else BREATHS.get(str(product.value), 0.0)
 
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""
