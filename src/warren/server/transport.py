@@ -34,10 +34,12 @@ FAREWELL = replies.close(InternalError.code, InternalError.name)
 
 
 class Roster:
-    """The transports that are connected, so that stopping can wait for them to go."""
+    """The transports that are connected, so that stopping can wait for them to go, and who of them speaks."""
 
     def __init__(self) -> None:
         self._members: set[AmqpTransport] = set()
+        self._speaker: AmqpTransport | None = None
+        self._speaking_since = 0
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
@@ -49,6 +51,15 @@ class Roster:
         self._members.discard(member)
         if not self._members:
             self._is_empty.set()
+
+    def heard(self, member: AmqpTransport, now: int) -> None:
+        if member is not self._speaker:
+            self._speaker = member
+            self._speaking_since = now
+
+    def speaks_alone_for(self, now: int) -> int:
+        """Milliseconds for which nobody but one peer has sent anything."""
+        return now - self._speaking_since
 
     async def wait_empty(self, seconds: float) -> None:
         """Cuts off those that have not gone by themselves after these seconds."""
@@ -95,7 +106,9 @@ class AmqpTransport(asyncio.Protocol):
         if connection is None:
             return
         try:
-            self._node.tick(self._clock.now())
+            now = self._clock.now()
+            self._node.tick(now)
+            self._roster.heard(self, now)
             connection.feed(data)
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)
