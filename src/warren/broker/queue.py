@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Table
 from warren.broker.arguments import QUORUM, QueueOptions, integer
+from warren.broker.backing import Backing
 from warren.broker.consumer import Consumer, Consumers
 from warren.broker.deduplication import Deduplication
 from warren.broker.exchanges.base import Destination
@@ -28,7 +29,6 @@ from warren.broker.expiry import (
 from warren.broker.limits import drop_excess, is_full_for
 from warren.broker.message import NEVER, Delivery, Entry, Message
 from warren.broker.priority import PriorityBacking
-from warren.broker.store import Backing
 
 if TYPE_CHECKING:
     from warren.broker.connection import Connection
@@ -80,6 +80,8 @@ class Queue(Destination):
         self.arguments = arguments
         # Tells a queue from one of the same name that was deleted before it.
         self.incarnation = incarnation
+        # Everything is kept, also what its publisher called transient.
+        self.keeps_all = False
         self.policy: str | None = None
         self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from warren.broker.backing import Backing
 from warren.broker.message import Entry, Message, short
-from warren.broker.store import Backing
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
 
