@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from warren.amqp.fields import Table, plain_table
 from warren.amqp.frames import body_of
 from warren.broker import relocate
+from warren.broker.arguments import STREAM
 from warren.broker.message import NEVER, Entry
 from warren.broker.queue import Queue
 from warren.errors import ResourceLocked
@@ -138,7 +139,7 @@ async def search(
     found: list[Entry] = []
     scanned = 0
     while count > 0 and scanned < SCAN_MAX and not queue.deleted:
-        step = queue.backing.browse(after, STEP)
+        step = queue.browse(after, STEP)
         for entry in step:
             scanned += 1
             after = int(entry.sequence)
@@ -184,7 +185,7 @@ async def show(call: Call) -> Response:
 
 async def delete(call: Call) -> Response:
     """Delete this one message. It is not dead-lettered."""
-    if not relocate.drop(readable(call), sequence_in(call)):
+    if not relocate.drop(removable(call), sequence_in(call)):
         raise not_found()
     return done()
 
@@ -195,6 +196,13 @@ def readable(call: Call) -> Queue:
     call.node.access.check(call.user.name, vhost.name, "queue", queue.name, "read")
     if queue.exclusive_owner is not None:
         raise ResourceLocked(f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{vhost.name}'")
+    return queue
+
+
+def removable(call: Call) -> Queue:
+    queue = readable(call)
+    if queue.type == STREAM:
+        raise bad_request(f"queue '{queue.name}' is a stream, and what is in a stream stays until its time is over")
     return queue
 
 

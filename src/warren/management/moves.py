@@ -18,7 +18,7 @@ from warren.broker.message import Entry
 from warren.broker.relocate import Address
 from warren.broker.vhost import VHost
 from warren.management.calls import Call, route
-from warren.management.contents import filter_from, readable, search, sequence_in
+from warren.management.contents import filter_from, removable, search, sequence_in
 from warren.management.refusals import Refusal, bad_request, not_found
 from warren.management.spec import NUMBER, OBJECT, TEXT, gives, shape, takes
 
@@ -35,7 +35,7 @@ _MOVED: Final = shape(("moved", "left"), moved=NUMBER, left=NUMBER, next={**NUMB
 @gives({200: _MOVED})
 async def move_one(call: Call) -> Response:
     """Move this one message to a queue, or to an exchange with a routing key."""
-    queue, sequence = readable(call), sequence_in(call)
+    queue, sequence = removable(call), sequence_in(call)
     address = address_in(call, await call.body())
     entry = relocate.find(queue, sequence)
     if entry is None:
@@ -83,7 +83,7 @@ async def redrive(call: Call) -> Response:
 async def relocate_many(
     call: Call, body: dict[str, Any], where: Callable[[Entry], tuple[Address | None, Table]]
 ) -> Response:
-    queue, vhost = readable(call), call.vhost()
+    queue, vhost = removable(call), call.vhost()
     wanted = filter_from(body.get("filter", {}))
     count, after = number_in(body, "count", COUNT_DEFAULT), number_in(body, "after", 0)
     # What the move itself puts at the queue's end is not to be moved again.
