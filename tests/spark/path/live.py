@@ -28,6 +28,7 @@ from warren.amqp.fields import plain
 from warren.amqp.frames import body_of
 from warren.amqp.properties import Properties
 from warren.broker.connection import Connection
+from warren.broker.deadletter import DeadLetter
 from warren.broker.definitions import import_
 from warren.broker.message import Entry
 from warren.broker.node import Node
@@ -38,7 +39,25 @@ from warren.spark.path.consumers import Crew, Worker
 
 
 class TrustingHost(FakeHost):
-    """Knows no passwords: whoever has a name may log in."""
+    """Knows no passwords: whoever has a name may log in. Notes dead letters, which wake it one by one."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+        self.node: Node | None = None
+        self._last: DeadLetter | None = None
+
+    def wake(self) -> None:
+        super().wake()
+        waiting = None if self.node is None else self.node.dead_letters.waiting
+        if self.node is None or not waiting or waiting[-1] is self._last:
+            return
+        self._last = waiting[-1]
+        queue = self._last.queue
+        # Without its exchange a dead letter goes nowhere, and is none.
+        if queue.options.dead_letter_exchange in self.node.vhosts[queue.vhost].exchanges:
+            letters = self.outcome.dead_lettered.setdefault((queue.vhost, queue.name), [])
+            letters.append(f"{name_in(self._last.entry.message.content)} {self._last.reason}")
 
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         connection.password_verified(connection.user in connection.node.access.users)
@@ -74,10 +93,11 @@ def name_in(content: bytes) -> str:
 
 class LiveWorld(World):
     def __init__(self, definitions: dict[str, Any], settings: Settings, started_at: int, outcome: Outcome) -> None:
-        self.host = TrustingHost()
+        self.host: TrustingHost = TrustingHost(outcome)
         self.store = LoggingStore(outcome)
         self.settings = settings
         self.node = Node(self.host, settings, None, self.store, started_at)
+        self.host.node = self.node
         import_(self.node, json.loads(json.dumps(definitions)))
         self.vhost = self.node.vhosts["/"]
 

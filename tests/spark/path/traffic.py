@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warren.amqp.fields import Field, Table, encode_table
+from warren.spark.path.consumers import Crew, read_crew
 
 START = 1_700_000_000_000
 MAX_MESSAGE_SIZE = 120
@@ -143,6 +144,25 @@ def _policies(draw: random.Random) -> list[dict[str, Any]]:
         {"vhost": "/", "name": "p", "pattern": draw.choice(["", "q[0-2]", "e"]), "apply-to": "all",
          "definition": definition, "priority": 0}
     ]  # fmt: skip
+
+
+def make_crew(draw: random.Random, definitions: dict[str, Any]) -> Crew | None:
+    """For every other set of definitions; the queues that expire would not, with a consumer."""
+    if draw.random() < 0.5:
+        return None
+    queues = [queue["name"] for queue in definitions["queues"]]
+    consumers = [
+        {
+            "queue": name,
+            "rate": draw.choice([3, 50, 300, 2000]),
+            "prefetch": draw.choice([0, 1, 3]),
+            "ack": draw.choice([1.0, 0.9, 0.5]),
+            "requeue": draw.random() < 0.3,
+            "count": draw.randint(1, 2),
+        }
+        for name in draw.sample(queues, draw.randint(1, len(queues)))
+    ]
+    return read_crew({"seed": draw.randint(0, 9), "consumers": consumers})
 
 
 def make_publishes(draw: random.Random, count: int) -> list[Sent]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -17,40 +17,54 @@ CONFIRMED: Final = "confirmed"  # what its publisher hears, as far as these queu
 STATE: Final = "state"  # of a queue, for the next batch of a stream
 
 _MICROS: Final = pa.timestamp("us", "UTC")
-FIELDS: Final = (
-    ("kind", pa.string(), "string"),
-    ("vhost", pa.string(), "string"),
-    ("queue", pa.string(), "string"),
-    ("position", pa.int64(), "bigint"),
-    ("publisher", pa.string(), "string"),
-    ("sequence", pa.int64(), "bigint"),
-    ("exchange", pa.string(), "string"),
-    ("routing_key", pa.string(), "string"),
-    ("at", _MICROS, "timestamp"),
+
+
+class Event(NamedTuple):
+    kind: str
+    vhost: str | None = None
+    queue: str | None = None
+    position: int | None = None
+    publisher: str | None = None
+    sequence: int | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+    # Milliseconds, as everywhere in the broker; below 0 is never.
+    at: int = -1
     # entered: published or dead_letter. dead_lettered, dropped: expired, maxlen, rejected, delivery_limit, duplicate.
-    ("reason", pa.string(), "string"),
+    reason: str | None = None
     # entered: the exchange whose binding led here.
-    ("via", pa.string(), "string"),
-    ("from_queue", pa.string(), "string"),
-    ("x_death", pa.string(), "string"),
-    ("redelivered", pa.bool_(), "boolean"),
-    ("expires_at", _MICROS, "timestamp"),
-    ("body_size", pa.int64(), "bigint"),
+    via: str | None = None
+    from_queue: str | None = None
+    x_death: str | None = None
+    redelivered: bool | None = None
+    expires_at: int = -1
+    body_size: int | None = None
     # confirmed: ack or nack. consumed: acked, rejected, requeued. kept: ready or unacked.
-    ("outcome", pa.string(), "string"),
-    ("consumer", pa.string(), "string"),
-    ("message", pa.int64(), "bigint"),
+    outcome: str | None = None
+    consumer: str | None = None
+    # confirmed: the number of the row.
+    message: int | None = None
     # kept: in which order it would be handed out, from 1.
-    ("place", pa.int64(), "bigint"),
-    ("component", pa.int32(), "int"),
-    ("saved", pa.binary(), "binary"),
-)
+    place: int | None = None
+    component: int | None = None
+    saved: bytes | None = None
+
+
+_KINDS: Final = {
+    "position": (pa.int64(), "bigint"),
+    "sequence": (pa.int64(), "bigint"),
+    "at": (_MICROS, "timestamp"),
+    "redelivered": (pa.bool_(), "boolean"),
+    "expires_at": (_MICROS, "timestamp"),
+    "body_size": (pa.int64(), "bigint"),
+    "message": (pa.int64(), "bigint"),
+    "place": (pa.int64(), "bigint"),
+    "component": (pa.int32(), "int"),
+    "saved": (pa.binary(), "binary"),
+}
+FIELDS: Final = tuple((name, *_KINDS.get(name, (pa.string(), "string"))) for name in Event._fields)
 ARROW_SCHEMA: Final = pa.schema([(name, kind) for name, kind, _ in FIELDS])
 SPARK_SCHEMA: Final = ", ".join(f"{name} {spark}" for name, _, spark in FIELDS)
-_NAMES: Final = tuple(name for name, _, _ in FIELDS)
-_TIMES: Final = ("at", "expires_at")
-
-Event = dict[str, Any]
 
 
 class Events:
@@ -59,16 +73,12 @@ class Events:
     def __init__(self) -> None:
         self.rows: list[Event] = []
 
-    def add(self, kind: str, **values: Any) -> None:
-        values["kind"] = kind
-        self.rows.append(values)
-
     def batch(self) -> pa.RecordBatch:
         rows, self.rows = self.rows, []
         columns = []
-        for name, kind, _ in FIELDS:
-            values = [row.get(name) for row in rows]
-            if name in _TIMES:
-                values = [None if value is None or value < 0 else value * 1000 for value in values]
-            columns.append(pa.array(values, kind))
+        for (_, kind, _), values in zip(FIELDS, zip(*rows, strict=True), strict=True):
+            if kind == _MICROS:
+                columns.append(pa.array([None if value < 0 else value * 1000 for value in values], kind))
+            else:
+                columns.append(pa.array(values, kind))
         return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)

@@ -20,6 +20,7 @@ from warren.broker.queue import Queue
 from warren.spark.path import events
 from warren.spark.path.components import components_of
 from warren.spark.path.consumers import Crew
+from warren.spark.path.events import Event
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
 from warren.spark.path.simulation import Publish, Simulation, named
 from warren.spark.path.spill import IN_MEMORY, row_of
@@ -173,10 +174,10 @@ def note_state(simulation: Simulation, queue: Queue, rank: int) -> None:
         "due": queue.expiry_timer.due,
         "seen": [] if queue.deduplication is None else queue.deduplication.remembered(),
     }
-    simulation.events.add(
+    simulation.events.rows.append(Event(
         events.STATE, vhost=queue.vhost, queue=queue.name, position=0, saved=pickle.dumps(saved),
         component=simulation.component_of(queue),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def recall(simulation: Simulation, queue: Queue, saved: dict[str, Any]) -> None:
@@ -193,11 +194,11 @@ def note_kept(simulation: Simulation, queue: Queue, entry: Any, outcome: str, pl
     message = entry.message
     publisher, sequence = named(body_of(message.content))
     deaths = (message.properties().headers or {}).get("x-death") if b"x-death" in message.content else None
-    simulation.events.add(
+    simulation.events.rows.append(Event(
         events.KEPT, vhost=queue.vhost, queue=queue.name, position=entry.sequence, publisher=publisher,
         sequence=sequence, exchange=message.origin.exchange, routing_key=message.origin.keys[0], outcome=outcome,
         place=place, redelivered=entry.redelivered, expires_at=entry.expires_at, body_size=message.body_size,
         x_death=None if deaths is None else json.dumps(plain(deaths)),
         saved=pickle.dumps(row_of(entry)) if in_full else None,
         component=simulation.component_of(queue) if in_full else None,
-    )  # fmt: skip
+    ))  # fmt: skip

@@ -7,7 +7,7 @@ next, so that a worker asks the broker about each distinct publish once. It need
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,9 @@ SPARK_TYPE: Final = (
 )
 # Beyond this the codes of the columns, multiplied, might not fit a machine integer.
 _CODES_MAX: Final = 2**62
-_PLAIN: Final = ("vhost", "user", "exchange", "routing_key", "mandatory")
+# What is remembered: of how many frames (all of a publish but its key) at most, and how many keys in all.
+_FRAMES_MAX: Final = 64
+_KEYS_MAX: Final = 1_000_000
 
 
 class Router:
@@ -48,44 +50,78 @@ class Router:
         self._crew = crew
         self._components = components_of(topology.sample, consumed)
         self._matchers: dict[int, Matcher] = {}
+        # Frame -> routing key -> number of the verdict.
+        self._known: dict[tuple[Any, ...], dict[str, int]] = {}
+        self._verdicts = Verdicts()
 
     def route(self, rows: pa.StructArray) -> pa.StructArray:
         """A field per column; those that cannot matter may be left out (columns.py)."""
-        columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
         count = len(rows)
         if count == 0:
             return pa.array([], ARROW_TYPE)
+        self._forget_if_much()
+        columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
         encoded = encoded_properties(
             columns.pop("properties", None), columns.pop("headers", None), columns.pop("headers_raw", None), count
         )
-        columns = {name: column for name, column in columns.items() if name == "problem" or column.null_count < count}
         if encoded is not None:
             columns["encoded"] = pa.array([_wire(value) for value in encoded], pa.binary())
-        places, inverse = distinct_rows(list(columns.values()), count)
-        distinct = {name: column.take(places).to_pylist() for name, column in columns.items()}
-        bad = None if encoded is None else [encoded[place] for place in places.to_pylist()]
-        verdicts = [self._verdict(distinct, bad, at) for at in range(len(places))]
-        return verdict_array(verdicts).take(inverse)
+        key_codes, keys = _codes(columns.pop("routing_key"))
+        places, frame_of = distinct_rows(list(columns.values()), count)
+        frames = Frames(columns, places, encoded)
+        pairs, inverse = distinct_pairs(frame_of, key_codes, len(keys))
+        if len(places) <= _FRAMES_MAX:
+            numbers = self._known_numbers(frames, keys, pairs)
+        else:
+            numbers = [self._number(frames, frame, keys[key]) for frame, key in pairs]
+        return self._verdicts.array().take(pa.array(np.array(numbers, np.int64)[inverse]))
 
-    def _verdict(self, columns: dict[str, list[Any]], bad: list[bytes | BadTable] | None, at: int) -> Verdict:
-        problem = columns["problem"][at]
+    def _forget_if_much(self) -> None:
+        keys = sum(map(len, self._known.values()))
+        if len(self._known) > _FRAMES_MAX or keys > _KEYS_MAX or len(self._verdicts) > _KEYS_MAX:
+            self._known.clear()
+            self._verdicts = Verdicts()
+
+    def _known_numbers(self, frames: Frames, keys: list[Any], pairs: list[tuple[int, int]]) -> list[int]:
+        """Keys are looked up in a dict for each frame: the common case, and the one that must be fast."""
+        tables = [self._known.setdefault(frames.identity(frame), {}) for frame in range(len(frames))]
+        if len(tables) == 1 and len(pairs) == len(keys):
+            numbers = list(map(tables[0].get, keys))
+        else:
+            numbers = [tables[frame].get(keys[key]) for frame, key in pairs]
+        if None in numbers:
+            for at, (frame, key) in enumerate(pairs):
+                if numbers[at] is None:
+                    numbers[at] = tables[frame][keys[key]] = self._number(frames, frame, keys[key])
+        return cast("list[int]", numbers)
+
+    def _number(self, frames: Frames, frame: int, key: Any) -> int:
+        return self._verdicts.number(self._verdict(frames, frame, key))
+
+    def _verdict(self, frames: Frames, frame: int, key: Any) -> Verdict:
+        problem = frames.value("problem", frame, None)
         if problem is not None:
             return Verdict(SYNTAX_ERROR, f"SYNTAX_ERROR - {problem}", "row")
-        if bad is not None:
-            table = bad[at]
-            if isinstance(table, BadTable):
-                return Verdict(table.error.code, table.error.reply_text, "connection")
-        return self._ask(columns, at)
-
-    def _ask(self, columns: dict[str, list[Any]], at: int) -> Verdict:
-        vhost, user, exchange, key, mandatory = (columns[name][at] for name in _PLAIN)
-        properties = columns["encoded"][at] if "encoded" in columns else NO_PROPERTIES
-        size = columns["oversize"][at] or 0 if "oversize" in columns else 0
-        time = columns["at"][at] if "at" in columns else 0
-        matcher = self._matcher(columns["starts_at"][at] if "starts_at" in columns else 0)
-        subject = name_of(columns["publisher"][at], columns["sequence"][at]) if self._topology.draws else b""
-        time = matcher.epoch_start(time)
-        return matcher.resolve(Question(vhost, user, exchange, key, mandatory, size, properties, time, subject))
+        bad_table = frames.bad_table(frame)
+        if bad_table is not None:
+            return Verdict(bad_table.error.code, bad_table.error.reply_text, "connection")
+        matcher = self._matcher(frames.value("starts_at", frame, 0))
+        subject = b""
+        if self._topology.draws:
+            subject = name_of(frames.value("publisher", frame, ""), frames.value("sequence", frame, 0))
+        return matcher.resolve(
+            Question(
+                frames.value("vhost", frame, ""),
+                frames.value("user", frame, ""),
+                frames.value("exchange", frame, ""),
+                key,
+                frames.value("mandatory", frame, False),
+                frames.value("oversize", frame, 0),
+                frames.value("encoded", frame, NO_PROPERTIES),
+                matcher.epoch_start(frames.value("at", frame, 0)),
+                subject,
+            )
+        )
 
     def _matcher(self, starts_at: int) -> Matcher:
         matcher = self._matchers.get(starts_at)
@@ -102,16 +138,67 @@ def router_of(topology: Topology, crew: Crew | None) -> Router:
     return Router(topology, crew)
 
 
+class Frames:
+    """The distinct rows of a batch without their keys."""
+
+    def __init__(self, columns: dict[str, Any], places: pa.Array, encoded: list[bytes | BadTable] | None) -> None:
+        self._values = {name: column.take(places).to_pylist() for name, column in columns.items()}
+        self._tables = None if encoded is None else [encoded[place] for place in places.to_pylist()]
+        self._count = len(places)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def identity(self, frame: int) -> tuple[Any, ...]:
+        return tuple((name, values[frame]) for name, values in self._values.items() if values[frame] is not None)
+
+    def value(self, name: str, frame: int, default: Any) -> Any:
+        values = self._values.get(name)
+        found = None if values is None else values[frame]
+        return default if found is None else found
+
+    def bad_table(self, frame: int) -> BadTable | None:
+        table = None if self._tables is None else self._tables[frame]
+        return table if isinstance(table, BadTable) else None
+
+
+class Verdicts:
+    """All verdicts of a worker, numbered, and as Arrow has them: few, however many rows there are."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Verdict, int] = {}
+        self._array: pa.StructArray = verdict_array([])
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, verdict: Verdict) -> int:
+        return self._numbers.setdefault(verdict, len(self._numbers))
+
+    def array(self) -> pa.StructArray:
+        if len(self._array) < len(self._numbers):
+            fresh = list(self._numbers)[len(self._array) :]
+            self._array = pa.concat_arrays([self._array, verdict_array(fresh)])
+        return self._array
+
+
 def _wire(value: bytes | BadTable) -> bytes:
     # Never asked about: it only keeps rows with different mistakes apart.
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-def distinct_rows(columns: list[Any], count: int) -> tuple[pa.Array, pa.Array]:
+def _codes(column: Any) -> tuple[Any, list[Any]]:
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+
+
+def distinct_rows(columns: list[Any], count: int) -> tuple[pa.Array, Any]:
     """Where each distinct row first stands, and for every row which distinct one it is."""
     codes = np.zeros(count, np.int64)
     size = 1
     for column in columns:
+        if column.null_count == count:
+            continue
         encoded = column.dictionary_encode(null_encoding="encode")
         values = len(encoded.dictionary)
         if values <= 1:
@@ -122,45 +209,40 @@ def distinct_rows(columns: list[Any], count: int) -> tuple[pa.Array, pa.Array]:
         codes = codes * values + encoded.indices.to_numpy(zero_copy_only=False)
         size *= values
     if size == 1:
-        return pa.array([0]), pa.array(np.zeros(count, np.int64))
+        return pa.array([0]), codes
     encoded = pa.array(codes).dictionary_encode()
     inverse = encoded.indices.to_numpy(zero_copy_only=False)
-    # Codes are handed out in the order in which they are met, so first places only rise.
     first = np.zeros(len(encoded.dictionary), np.int64)
     first[inverse[::-1]] = np.arange(count - 1, -1, -1)
-    return pa.array(first), pa.array(inverse)
+    return pa.array(first), inverse
+
+
+def distinct_pairs(frame_of: Any, key_codes: Any, keys: int) -> tuple[list[tuple[int, int]], Any]:
+    """Each distinct (frame, key), and for every row which of them it is."""
+    if not frame_of.any():
+        return [(0, key) for key in range(keys)], key_codes
+    encoded = pa.array(frame_of.astype(np.int64) * keys + key_codes).dictionary_encode()
+    pairs = [divmod(code, keys) for code in encoded.dictionary.to_pylist()]
+    return pairs, encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def verdict_array(verdicts: list[Verdict]) -> pa.StructArray:
-    """Equal verdicts are built once: keys are many, but the sets of queues that they lead to are few."""
-    numbers: dict[int, int] = {}
-    distinct: list[Verdict] = []
-    places: list[int] = []
-    for verdict in verdicts:
-        # By identity: the matcher hands out the same object for the same question.
-        place = numbers.get(id(verdict))
-        if place is None:
-            place = len(distinct)
-            numbers[id(verdict)] = place
-            distinct.append(verdict)
-        places.append(place)
-    queues = [number for verdict in distinct for number, _ in verdict.queues]
-    via = [number for verdict in distinct for _, number in verdict.queues]
+    queues = [number for verdict in verdicts for number, _ in verdict.queues]
+    via = [number for verdict in verdicts for _, number in verdict.queues]
     pairs = pa.StructArray.from_arrays([pa.array(queues, pa.int32()), pa.array(via, pa.int32())], ["queue", "via"])
-    components = pa.array([number for verdict in distinct for number in verdict.components], pa.int32())
-    built = pa.StructArray.from_arrays(
+    components = pa.array([number for verdict in verdicts for number in verdict.components], pa.int32())
+    return pa.StructArray.from_arrays(
         [
-            pa.array([verdict.code for verdict in distinct], pa.int32()),
-            pa.array([verdict.text for verdict in distinct], pa.string()),
-            pa.array([verdict.scope for verdict in distinct], pa.string()),
-            pa.array([verdict.returned for verdict in distinct], pa.bool_()),
-            pa.array([verdict.may_refuse for verdict in distinct], pa.bool_()),
-            pa.ListArray.from_arrays(_offsets([len(verdict.queues) for verdict in distinct]), pairs),
-            pa.ListArray.from_arrays(_offsets([len(verdict.components) for verdict in distinct]), components),
+            pa.array([verdict.code for verdict in verdicts], pa.int32()),
+            pa.array([verdict.text for verdict in verdicts], pa.string()),
+            pa.array([verdict.scope for verdict in verdicts], pa.string()),
+            pa.array([verdict.returned for verdict in verdicts], pa.bool_()),
+            pa.array([verdict.may_refuse for verdict in verdicts], pa.bool_()),
+            pa.ListArray.from_arrays(_offsets([len(verdict.queues) for verdict in verdicts]), pairs),
+            pa.ListArray.from_arrays(_offsets([len(verdict.components) for verdict in verdicts]), components),
         ],
         fields=list(ARROW_TYPE),
     )
-    return built.take(pa.array(places, pa.int64()))
 
 
 def _offsets(lengths: list[int]) -> pa.Array:

@@ -28,7 +28,7 @@ from warren.spark.path import events
 from warren.spark.path.components import Components
 from warren.spark.path.consumers import Crew, Post, attach
 from warren.spark.path.door import Door, publish_arguments
-from warren.spark.path.events import Events
+from warren.spark.path.events import Event, Events
 from warren.spark.path.host import StillHost
 from warren.spark.path.spill import IN_MEMORY, Row, SpillingStore
 from warren.spark.path.topology import Topology, queues_of
@@ -165,10 +165,10 @@ class Simulation:
             heappush(self._working, (post.worker.due, place))
         self._end_turn()
         publisher, sequence = named(body)
-        self.events.add(
+        self.events.rows.append(Event(
             events.CONSUMED, vhost=plan.vhost, queue=plan.queue, publisher=publisher, sequence=sequence,
             at=self.node.now, outcome=outcome, consumer=post.worker.tag,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     # -- publishing ------------------------------------------------------------------------------------------------
 
@@ -189,10 +189,10 @@ class Simulation:
         self._note_unentered(publish, queues, before)
         self._end_turn()
         if publish.may_refuse:
-            self.events.add(
+            self.events.rows.append(Event(
                 events.CONFIRMED, vhost=publish.vhost, publisher=publish.publisher, sequence=publish.sequence,
                 message=publish.message, at=publish.at, outcome="ack" if accepted else "nack",
-            )  # fmt: skip
+            ))  # fmt: skip
 
     def _note_unentered(self, publish: Publish, queues: list[Queue], before: list[tuple[int, int]]) -> None:
         for queue, (published, rejected) in zip(queues, before, strict=True):
@@ -203,11 +203,11 @@ class Simulation:
                 self._note_publish(events.DROPPED, queue, publish, DUPLICATE)
 
     def _note_publish(self, kind: str, queue: Queue, publish: Publish, reason: str) -> None:
-        self.events.add(
+        self.events.rows.append(Event(
             kind, vhost=queue.vhost, queue=queue.name, publisher=publish.publisher, sequence=publish.sequence,
             exchange=publish.exchange, routing_key=publish.routing_key, at=self.node.now, reason=reason,
             body_size=publish.body_size,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _door(self, user: str, vhost: str) -> Door:
         door = self._doors.get((user, vhost))
@@ -231,11 +231,11 @@ class Simulation:
             via = self._exchanges[publish.via[self._numbers[queue]]][1]
         else:
             reason, from_queue, via = DEAD_LETTER, _last_grave(message), origin.exchange
-        self.events.add(
+        self.events.rows.append(Event(
             events.ENTERED, vhost=queue.vhost, queue=queue.name, position=entry.sequence, publisher=publisher,
             sequence=sequence, exchange=origin.exchange, routing_key=origin.keys[0], at=self.node.now, reason=reason,
             via=via, from_queue=from_queue, body_size=message.body_size, expires_at=entry.expires_at,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def discarded(self, queue: Queue, message: Message) -> None:
         self._left(events.DROPPED, queue, message, 0, REASON_EXPIRED)
@@ -251,7 +251,10 @@ class Simulation:
 
     def died(self, letter: DeadLetter) -> None:
         queue, message = letter.queue, letter.entry.message
-        exchange = queue.options.dead_letter_exchange or ""
+        exchange = queue.options.dead_letter_exchange
+        if exchange is None:
+            # reject-publish-dlx without a dead-letter exchange: refused, and no more.
+            return
         if exchange not in self.node.vhosts[queue.vhost].exchanges:
             self._left(events.DROPPED, queue, message, letter.entry.sequence, letter.reason)
             return
@@ -259,12 +262,12 @@ class Simulation:
         body = body_of(message.content)
         self.host.letters.append(body + queue.name.encode(errors="surrogatepass"))
         publisher, sequence = named(body)
-        self.events.add(
+        self.events.rows.append(Event(
             events.DEAD_LETTERED, vhost=queue.vhost, queue=queue.name,
             position=letter.entry.sequence if letter.stored else None, publisher=publisher, sequence=sequence,
             exchange=exchange, routing_key=message.origin.keys[0] if key is None else key, at=self.node.now,
             reason=letter.reason, x_death=self._x_death(letter), body_size=message.body_size,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _x_death(self, letter: DeadLetter) -> str:
         properties = letter.entry.message.properties()
@@ -275,11 +278,11 @@ class Simulation:
 
     def _left(self, kind: str, queue: Queue, message: Message, position: int, reason: str) -> None:
         publisher, sequence = named(body_of(message.content))
-        self.events.add(
+        self.events.rows.append(Event(
             kind, vhost=queue.vhost, queue=queue.name, position=position or None, publisher=publisher,
             sequence=sequence, exchange=message.origin.exchange, routing_key=message.origin.keys[0],
             at=self.node.now, reason=reason, body_size=message.body_size,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def deleted(self, queue: Queue) -> None:
         """It expired (x-expires), with all it held."""

@@ -16,7 +16,7 @@ from warren.broker.store import Backing, Store
 
 # Entries in memory, in all queues of a task together; about half a kilobyte each.
 IN_MEMORY: Final = 200_000
-# A queue shorter than this is not worth a file, and entries come back in pieces of this size.
+# A queue shorter than this is not worth a file, and entries come back in pieces of at most this size.
 CHUNK: Final = 1_000
 
 Row = tuple[Any, ...]
@@ -39,6 +39,7 @@ class SpillingStore(Store):
         super().__init__()
         self.listener = listener
         self.in_memory = in_memory
+        self.chunk = min(CHUNK, max(1, in_memory // 4))
         self.held = 0
         self.spilled = 0
         self._file: IO[bytes] | None = None
@@ -109,7 +110,7 @@ class SpillingBacking(Backing):
 
     def publish(self, entry: Entry) -> None:
         self._store.listener.entered(self._queue, entry)
-        if self.paged == 0 and (self._ready < CHUNK or self._store.held < self._store.in_memory):
+        if self.paged == 0 and (self._ready < self._store.chunk or self._store.held < self._store.in_memory):
             self._store.held += 1
             self._ready += 1
             super().publish(entry)
@@ -118,7 +119,7 @@ class SpillingBacking(Backing):
         self.paged += 1
         self.length += 1
         self.body_bytes += entry.message.body_size
-        if len(self._tail) >= CHUNK:
+        if len(self._tail) >= self._store.chunk:
             self._chunks.append(self._store.write_chunk(self._tail))
             self._tail = []
 
