@@ -8,17 +8,31 @@ from mypy_extensions import i64
 
 from warren.amqp.constants import MAX_EXPIRY_MS
 from warren.amqp.fields import Field, Table, type_name
+from warren.broker.policy_settings import age_in_ms
 from warren.errors import PreconditionFailed
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
-QUEUE_TYPES: Final = (CLASSIC, QUORUM)
+STREAM: Final = "stream"
+QUEUE_TYPES: Final = (CLASSIC, QUORUM, STREAM)
 
 OVERFLOW_MODES: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 PRIORITY_MAX: Final = 255
 DEDUPLICATION_CACHE_MAX: Final = 1_000_000
 
+# Nacked or rejected messages wait, those whose consumer went away, or both.
+RETRY_TYPES: Final = ("all", "failed", "returned", "disabled")
+
 _INTEGER_TAGS: Final = "bBsuIilL"
+_NATURALS: Final = (
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-delayed-retry-limit",
+)
+_DEDUPLICATION: Final = ("x-message-deduplication", "x-deduplication-header", "x-cache-size", "x-cache-ttl")
 _FOR_ALL: Final = (
     "x-expires",
     "x-message-ttl",
@@ -30,10 +44,12 @@ _FOR_ALL: Final = (
     "x-overflow",
     "x-queue-type",
     "x-consumer-timeout",
-    "x-message-deduplication",
-    "x-deduplication-header",
-    "x-cache-size",
-    "x-cache-ttl",
+    *_DEDUPLICATION,
+    "x-exact-message-ttl",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+    "x-delayed-retry-limit",
 )
 _KNOWN: Final = {
     CLASSIC: (*_FOR_ALL, "x-max-priority", "x-queue-mode", "x-queue-version", "x-queue-master-locator"),
@@ -46,17 +62,20 @@ _KNOWN: Final = {
         "x-max-in-memory-bytes",
         "x-queue-leader-locator",
     ),
+    STREAM: (
+        "x-queue-type",
+        "x-max-age",
+        "x-max-length-bytes",
+        "x-stream-max-segment-size-bytes",
+        "x-stream-filter-size-bytes",
+        "x-initial-cluster-size",
+        "x-queue-leader-locator",
+        *_DEDUPLICATION,
+    ),
 }
 
-# Known to one queue type or another, streams included: an error on a queue of a type that does not know it.
-_OF_SOME_TYPE: Final = (
-    *_KNOWN[CLASSIC],
-    *_KNOWN[QUORUM],
-    "x-max-age",
-    "x-stream-max-segment-size-bytes",
-    "x-stream-filter-size-bytes",
-    "x-initial-cluster-size",
-)
+# Known to one queue type or another: an error on a queue of a type that does not know it.
+_OF_SOME_TYPE: Final = (*_KNOWN[CLASSIC], *_KNOWN[QUORUM], *_KNOWN[STREAM])
 
 
 def resource(kind: str, name: str, vhost: str) -> str:
@@ -96,21 +115,23 @@ def _problem(key: str, field: Field, arguments: Table) -> str:
     """Empty when the value will do, else the reason in RabbitMQ's (Erlang's) words."""
     if key == "x-expires":
         return _expiry_problem(field, zero_is_fine=False)
-    if key in ("x-message-ttl", "x-cache-ttl", "x-consumer-timeout"):
+    if key in ("x-message-ttl", "x-cache-ttl", "x-consumer-timeout", "x-delayed-retry-min", "x-delayed-retry-max"):
         return _expiry_problem(field, zero_is_fine=True)
-    if key in ("x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes"):
+    if key in _NATURALS:
         return _natural_problem(field)
     if key == "x-queue-version":
         problem = integer_problem(field)
         known = field.value in (1, 2)
         return problem if problem or known else f"\"unsupported queue version '{integer(field)}'\""
+    if key in ("x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-initial-cluster-size"):
+        return _natural_problem(field)
     if key in ("x-delivery-limit", "x-quorum-initial-group-size"):
         return integer_problem(field)
     if key == "x-cache-size":
         return _natural_problem(field) or _bound_problem(field, DEDUPLICATION_CACHE_MAX)
     if key == "x-max-priority":
         return _natural_problem(field) or _bound_problem(field, PRIORITY_MAX)
-    if key in ("x-single-active-consumer", "x-message-deduplication"):
+    if key in ("x-single-active-consumer", "x-message-deduplication", "x-exact-message-ttl"):
         return "" if field.tag == "t" else f"{{unacceptable_type,{type_name(field.tag)}}}"
     return _text_problem(key, field, arguments)
 
@@ -124,17 +145,27 @@ def _text_problem(key: str, field: Field, arguments: Table) -> str:
         return f"\"unsupported queue type '{field.value}'\""
     if key == "x-overflow" and field.value not in OVERFLOW_MODES:
         return "invalid_overflow"
+    if key == "x-delayed-retry-type" and field.value not in RETRY_TYPES:
+        return "invalid_delayed_retry_type"
     if key == "x-queue-mode" and field.value not in ("default", "lazy"):
         return f"\"unsupported queue mode '{field.value}'\""
     if key == "x-queue-type" and field.value not in QUEUE_TYPES:
         return f"\"unsupported queue type '{field.value}'\""
+    if key == "x-max-age" and age_in_ms(field.value) == 0:
+        return "invalid_max_age"
+    if key == "x-queue-leader-locator" and field.value not in LEADER_LOCATORS:
+        return "invalid_queue_locator_arg"
     if key == "x-dead-letter-strategy" and field.value not in ("at-most-once", "at-least-once"):
         return "invalid_dlx_strategy"
     return ""
 
 
+def is_integer(field: Field) -> bool:
+    return field.tag in _INTEGER_TAGS
+
+
 def integer_problem(field: Field) -> str:
-    if field.tag not in _INTEGER_TAGS:
+    if not is_integer(field):
         return f'"expected integer, got {type_name(field.tag)}"'
     return ""
 
@@ -220,8 +251,20 @@ class QueueOptions:
         self.dead_letter_routing_key = _first_text(
             arguments, "x-dead-letter-routing-key", policy, "dead-letter-routing-key"
         )
+        self.exact_ttl = _flag(arguments, "x-exact-message-ttl", policy, "exact-message-ttl")
+        self.retry_type = _first_text(arguments, "x-delayed-retry-type", policy, "delayed-retry-type") or "all"
+        self.retry_min: i64 = _least(arguments, "x-delayed-retry-min", policy, "delayed-retry-min")
+        self.retry_max: i64 = _least(arguments, "x-delayed-retry-max", policy, "delayed-retry-max")
+        if self.retry_type == "disabled":
+            self.retry_min = -1
+        if type_ != QUORUM:
+            self.delivery_limit = -1
+        retry_limit = _least(arguments, "x-delayed-retry-limit", policy, "delayed-retry-limit")
+        if retry_limit >= 0 and (self.delivery_limit < 0 or retry_limit < self.delivery_limit):
+            self.delivery_limit = retry_limit
         self.rejects_when_full = self.overflow != "drop-head"
-        self.has_length_limit = self.max_length >= 0 or self.max_bytes >= 0
+        # A stream is cut by whole segments, not by messages.
+        self.has_length_limit = type_ != STREAM and (self.max_length >= 0 or self.max_bytes >= 0)
 
 
 def _least(arguments: Table, argument: str, policy: dict[str, object], key: str) -> i64:
@@ -232,6 +275,11 @@ def _least(arguments: Table, argument: str, policy: dict[str, object], key: str)
         return from_policy if isinstance(from_policy, int) else -1
     own = integer(field)
     return min(own, from_policy) if isinstance(from_policy, int) and own >= 0 else own
+
+
+def _flag(arguments: Table, argument: str, policy: dict[str, object], key: str) -> bool:
+    field = arguments.get(argument)
+    return field.value is True if field is not None else policy.get(key) is True
 
 
 def _first_text(arguments: Table, argument: str, policy: dict[str, object], key: str) -> str | None:

@@ -16,18 +16,24 @@ from warren.management import (
     channels,
     connections,
     consumers,
+    contents,
     definitions,
     exchanges,
     health,
     limits,
     messages,
     metrics,
+    moves,
+    node,
+    openapi,
     overview,
     page,
     parameters,
     permissions,
     policies,
     queues,
+    scheduled,
+    session,
     users,
     vhosts,
 )
@@ -37,7 +43,9 @@ from warren.management.refusals import HANDLERS, response_of
 log = logging.getLogger("warren.management")
 
 RESOURCES: Final = (
+    session,
     overview,
+    node,
     vhosts,
     exchanges,
     queues,
@@ -46,6 +54,9 @@ RESOURCES: Final = (
     channels,
     consumers,
     messages,
+    contents,
+    moves,
+    scheduled,
     users,
     permissions,
     policies,
@@ -54,6 +65,7 @@ RESOURCES: Final = (
     definitions,
     health,
     metrics,
+    openapi,
     page,
 )
 _HEADERS: Final = {
