@@ -27,14 +27,16 @@ from warren.amqp import methods
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of
 from warren.amqp.properties import Properties
+from warren.broker.backing import Backing
 from warren.broker.connection import Connection
 from warren.broker.deadletter import DeadLetter
 from warren.broker.definitions import import_
 from warren.broker.message import Entry
 from warren.broker.node import Node
 from warren.broker.queue import Queue
+from warren.broker.schedule import Schedule, schedule_of
 from warren.broker.settings import Settings
-from warren.broker.store import Backing
+from warren.broker.stream import Stream
 from warren.spark.path.consumers import Crew, Worker
 
 
@@ -56,7 +58,7 @@ class TrustingHost(FakeHost):
         queue = self._last.queue
         # Without its exchange a dead letter goes nowhere, and is none.
         if queue.options.dead_letter_exchange in self.node.vhosts[queue.vhost].exchanges:
-            letters = self.outcome.dead_lettered.setdefault((queue.vhost, queue.name), [])
+            letters = self.outcome.dead_lettered.setdefault(place_of(queue), [])
             letters.append(f"{name_in(self._last.entry.message.content)} {self._last.reason}")
 
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
@@ -83,8 +85,11 @@ class LoggingBacking(FakeBacking):
 
     def _log(self, entry: Entry) -> None:
         assert isinstance(self.store, LoggingStore)
-        name = (self.queue.vhost, self.queue.name)
-        self.store.outcome.entered.setdefault(name, []).append(name_in(entry.message.content))
+        self.store.outcome.entered.setdefault(place_of(self.queue), []).append(name_in(entry.message.content))
+
+
+def place_of(queue: Queue) -> tuple[str, str]:
+    return queue.vhost, f"{queue.name} (scheduled)" if isinstance(queue, Schedule) else queue.name
 
 
 def name_in(content: bytes) -> str:
@@ -107,7 +112,7 @@ class LiveBroker:
         self, definitions: dict[str, Any], max_message_size: int, started_at: int = START, crew: Crew | None = None
     ) -> None:
         self.outcome = Outcome()
-        settings = Settings(max_message_size=max_message_size)
+        settings = Settings(max_message_size=max_message_size, login_failures_max=0)
         self.world = LiveWorld(definitions, settings, started_at, self.outcome)
         self._clients: dict[tuple[str, str], Client] = {}
         self._channels: dict[tuple[str, str], ChannelClient] = {}
@@ -228,17 +233,21 @@ class LiveBroker:
         self.advance(until)
         assert self.world.node.monitor.failures == 0
         for vhost in list(self.world.node.vhosts.values()):
-            for queue in list(vhost.queues.values()):
+            schedules = [schedule_of(exchange) for exchange in vhost.exchanges.values()]
+            for queue in [*vhost.queues.values(), *(schedule for schedule in schedules if schedule is not None)]:
                 self._read(queue)
         return self.outcome
 
     def _read(self, queue: Queue) -> None:
         """Without taking anything: a basic.get would let the next head expire."""
         found: list[tuple[str, str, str, Any]] = []
-        for entry in queue.backing.snapshot(1_000_000):
+        is_stream = isinstance(queue, Stream)
+        for entry in queue.browse(0, 1_000_000) if is_stream else queue.backing.snapshot(1_000_000):
             message = entry.message
             headers = message.properties().headers or {}
             deaths = None if "x-death" not in headers else plain(headers["x-death"])
             found.append((name_in(message.content), message.origin.exchange, message.origin.keys[0], deaths))
         if found:
-            self.outcome.contents[(queue.vhost, queue.name)] = found
+            self.outcome.contents[place_of(queue)] = found
+        if found and is_stream:
+            self.outcome.entered[place_of(queue)] = [row[0] for row in found]

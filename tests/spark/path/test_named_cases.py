@@ -249,7 +249,9 @@ STORIES = [
     ),
     Story(
         "an idle queue expires with all it holds, and its bindings with it",
-        definitions(exchange("a", "fanout"), queue("q", x_expires=10), queue("r"), binding("a", "q"), binding("a", "r")),
+        definitions(
+            exchange("a", "fanout"), queue("q", x_expires=10), queue("r"), binding("a", "q"), binding("a", "r")
+        ),
         [send(1, "a"), send(2, "a", after=9), send(3, "a", after=10), send(4, "", "q", after=10, mandatory=True)],
         holds={"r": [1, 2, 3]},
         returned=[4],

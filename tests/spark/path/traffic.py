@@ -14,7 +14,17 @@ MAX_MESSAGE_SIZE = 120
 KEYS = ["a", "b", "a.b", "a.c", "b.c", "a.b.c", "x", "", "q0", "q1", "q2"]
 PATTERNS = ["a", "b", "#", "*", "a.*", "a.#", "#.c", "*.b", "x", "", "a.b"]
 EXCHANGES = ["e0", "e1", "e2", "e3", "e4"]
-TYPES = ["direct", "topic", "fanout", "headers", "topic", "direct", "x-consistent-hash", "x-modulus-hash"]
+TYPES = [
+    "direct",
+    "topic",
+    "fanout",
+    "headers",
+    "topic",
+    "direct",
+    "x-consistent-hash",
+    "x-modulus-hash",
+    "x-delayed-message",
+]
 USERS = ["guest", "guest", "guest", "limited", "other", "nobody"]
 VHOSTS = ["/", "/", "/", "/", "v", "nowhere"]
 
@@ -80,6 +90,8 @@ def _exchange(draw: random.Random, name: str, type_: str, exchanges: list[str]) 
         arguments["alternate-exchange"] = draw.choice([*exchanges, "missing"])
     if type_ == "x-consistent-hash" and draw.random() < 0.5:
         arguments.update(draw.choice([{"hash-header": "h"}, {"hash-property": "message_id"}]))
+    if type_ == "x-delayed-message":
+        arguments["x-delayed-type"] = "topic"
     return {
         "name": name, "vhost": "/", "type": type_, "durable": True, "auto_delete": draw.random() < 0.1,
         "internal": draw.random() < 0.1, "arguments": arguments,
@@ -109,9 +121,17 @@ def _queue(draw: random.Random, name: str, queues: list[str], exchanges: list[st
         if draw.random() < 0.5:
             arguments["x-cache-ttl"] = draw.choice([5, 100])
     if draw.random() < 0.15:
+        arguments["x-exact-message-ttl"] = True
+    if draw.random() < 0.2:
+        arguments["x-delayed-retry-min"] = draw.choice([1, 20])
+        arguments["x-delayed-retry-limit"] = draw.choice([1, 3])
+    if draw.random() < 0.15:
         arguments["x-max-priority"] = draw.choice([1, 3, 10])
     elif draw.random() < 0.15:
         arguments["x-queue-type"] = "quorum"
+    elif draw.random() < 0.15:
+        arguments = {key: value for key, value in arguments.items() if "dedup" in key or "cache" in key}
+        arguments["x-queue-type"] = "stream"
     return {"name": name, "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}
 
 
@@ -150,7 +170,9 @@ def make_crew(draw: random.Random, definitions: dict[str, Any]) -> Crew | None:
     """For every other set of definitions; the queues that expire would not, with a consumer."""
     if draw.random() < 0.5:
         return None
-    queues = [queue["name"] for queue in definitions["queues"]]
+    queues = [queue["name"] for queue in definitions["queues"] if queue["arguments"].get("x-queue-type") != "stream"]
+    if not queues:
+        return None
     consumers = [
         {
             "queue": name,
@@ -214,6 +236,8 @@ def _headers(draw: random.Random) -> Table:
     headers: Table = {}
     if draw.random() < 0.7:
         headers["h"] = draw.choice([Field("S", "1"), Field("S", "2"), Field("I", 1)])
+    if draw.random() < 0.4:
+        headers["x-delay"] = Field("I", draw.choice([0, 1, 5, 50, 500, -5]))
     for name in ("CC", "BCC"):
         if draw.random() < 0.25:
             headers[name] = Field("A", [Field("S", draw.choice(KEYS)) for _ in range(draw.randint(0, 2))])

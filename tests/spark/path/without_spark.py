@@ -41,6 +41,19 @@ PLAY_SCHEMA = pa.schema(
 )  # fmt: skip
 
 
+class AnyDeaths:
+    """What a stream says of x-death is not among the events: it equals everything."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+ANY_DEATHS = AnyDeaths()
+
+
 class Run:
     """One run over one set of definitions; may be continued batch by batch, as a stream is."""
 
@@ -61,7 +74,7 @@ class Run:
         self.outcome = Outcome()
         self.state: list[dict[str, Any]] = []
         self._last: list[dict[str, Any]] = []
-        self._nacks: set[str] = set()
+        self._appended: dict[tuple[str, str], list[tuple[str, str, str, Any]]] = {}
         self._router = Router(self.topology, crew)
         self.components = components_of(self.topology.sample, frozenset() if crew is None else crew.queues)
 
@@ -112,6 +125,9 @@ class Run:
         for event in told:
             name = f"{event['publisher']}:{event['sequence']}"
             queue = (event["vhost"], event["queue"])
+            if event["kind"] == events.ENTERED and queue in self.topology.streams:
+                row = (name, event["exchange"], event["routing_key"], ANY_DEATHS)
+                self._appended.setdefault(queue, []).append(row)
             if event["kind"] == events.ENTERED:
                 self.outcome.entered.setdefault(queue, []).append(name)
             elif event["kind"] == events.DEAD_LETTERED:
@@ -120,8 +136,11 @@ class Run:
                 self.outcome.confirms[name] = "nack"
 
     def finish(self) -> Outcome:
+        for stream in self.topology.streams:
+            if stream in self.outcome.entered:
+                self.outcome.contents[stream] = self._appended[stream]
         for event in sorted(self._last, key=lambda event: event["place"] or 0):
-            if event["outcome"] == "ready":
+            if event["outcome"] in ("ready", "scheduled"):
                 name = f"{event['publisher']}:{event['sequence']}"
                 deaths = None if event["x_death"] is None else json.loads(event["x_death"])
                 self.outcome.contents.setdefault((event["vhost"], event["queue"]), []).append(

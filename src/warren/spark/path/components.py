@@ -13,6 +13,8 @@ from warren.broker.exchanges.base import Envelope
 from warren.broker.node import Node
 from warren.broker.queue import Queue
 from warren.broker.route import is_cacheable, route
+from warren.broker.schedule import Schedule, schedule_of
+from warren.broker.stream import Stream
 from warren.broker.vhost import VHost
 from warren.spark.path.topology import Name, queues_of
 
@@ -48,8 +50,10 @@ def components_of(node: Node, consumed: frozenset[Name] = frozenset()) -> Compon
 
 def dead_letter_queues(node: Node, queue: Queue, is_steady: bool) -> list[Queue]:
     """Every queue that a message dead-lettered from this one may go to."""
-    name = queue.options.dead_letter_exchange
     vhost = node.vhosts[queue.vhost]
+    if isinstance(queue, Schedule):
+        return _reachable(vhost, queue.exchange.name, None)
+    name = queue.options.dead_letter_exchange
     exchange = None if name is None else vhost.exchanges.get(name)
     if exchange is None:
         return []
@@ -67,6 +71,9 @@ def _reachable(vhost: VHost, start: str, key: str | None) -> list[Queue]:
         exchange = vhost.exchanges.get(name)
         if exchange is None:
             continue
+        schedule = schedule_of(exchange)
+        if schedule is not None:
+            found[schedule] = None
         if name == "":
             direct = vhost.queues if key is None else {key: vhost.queues[key]} if key in vhost.queues else {}
             found.update(dict.fromkeys(direct.values()))
@@ -79,6 +86,10 @@ def _reachable(vhost: VHost, start: str, key: str | None) -> list[Queue]:
 
 def _is_plain(queue: Queue) -> bool:
     options = queue.options
+    if isinstance(queue, Stream):
+        return queue.deduplication is None
+    if isinstance(queue, Schedule):
+        return False
     return (
         options.ttl < 0
         and options.expires < 0

@@ -17,6 +17,8 @@ import pyarrow as pa
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of
 from warren.broker.queue import Queue
+from warren.broker.schedule import Schedule
+from warren.broker.stream import Stream
 from warren.spark.path import events
 from warren.spark.path.components import components_of
 from warren.spark.path.consumers import Crew
@@ -24,7 +26,8 @@ from warren.spark.path.events import Event
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
 from warren.spark.path.simulation import Publish, Simulation, named
 from warren.spark.path.spill import IN_MEMORY, row_of
-from warren.spark.path.topology import Name, Topology
+from warren.spark.path.state import Memory, note_state
+from warren.spark.path.topology import Topology, name_of_queue
 
 BATCH: Final = 10_000
 
@@ -50,7 +53,7 @@ class Player:
                 simulation = self._simulation(rows.starts_at)
             for at in range(batch.num_rows):
                 if rows.saved is not None and rows.saved[at] is not None:
-                    memory.read(simulation, rows, at)
+                    memory.read(simulation, (rows.value("vhost", at), rows.queue_at(at)), rows.saved[at] or b"")
                     continue
                 memory.recall(simulation)
                 simulation.publish(rows.publish(at))
@@ -72,14 +75,16 @@ class Player:
         simulation.check()
         for entry in simulation.unacked():
             note_kept(simulation, entry.queue, entry, "unacked", 0, False)
-        ranks = {timer: rank for rank, timer in enumerate(simulation.node.timers.pending())}
+        for entry in simulation.waiting():
+            note_kept(simulation, entry.queue, entry, "waiting", 0, False)
+        if self.keeps_state:
+            note_state(simulation)
         for queue in simulation.played_queues():
-            if queue.deleted:
+            if queue.deleted or isinstance(queue, Stream):
                 continue
-            if self.keeps_state:
-                note_state(simulation, queue, ranks.get(queue.expiry_timer, len(ranks)))
+            outcome = "scheduled" if isinstance(queue, Schedule) else "ready"
             for place, entry in enumerate(simulation.kept(queue), 1):
-                note_kept(simulation, queue, entry, "ready", place, self.keeps_state)
+                note_kept(simulation, queue, entry, outcome, place, self.keeps_state)
                 if len(simulation.events.rows) >= BATCH:
                     yield simulation.events.batch()
         simulation.store.close()
@@ -96,7 +101,6 @@ class Rows:
         self.starts_at: int = self._columns["starts_at"][0].as_py()
         self.ends_at: int = self._columns["ends_at"][0].as_py()
         self.saved: list[bytes | None] | None = self._listed("saved") if "saved" in self._columns else None
-        self.queue: list[str] | None = self._listed("queue") if "queue" in self._columns else None
         self._properties = encoded_properties(
             self._columns.get("properties"), self._columns.get("headers"), self._columns.get("headers_raw"), self._count
         )
@@ -112,6 +116,10 @@ class Rows:
 
     def value(self, name: str, at: int) -> Any:
         return self._columns[name][at].as_py()
+
+    def queue_at(self, at: int) -> str:
+        name: str = self.value("queue", at)
+        return name
 
     def publish(self, at: int) -> Publish:
         component, message, vhost, publisher, sequence, user, exchange, key, mandatory, size, time, may_refuse = (
@@ -133,69 +141,13 @@ _PLAIN: Final = (
 )  # fmt: skip
 
 
-class Memory:
-    """What an earlier batch left behind: first what is known of each queue, then what is in them, in order."""
-
-    def __init__(self) -> None:
-        self._queues: list[tuple[Name, dict[str, Any]]] = []
-        self._by_name: dict[Name, Queue] = {}
-
-    def read(self, simulation: Simulation, rows: Rows, at: int) -> None:
-        assert rows.saved is not None
-        assert rows.queue is not None
-        name = (rows.value("vhost", at), rows.queue[at])
-        saved = pickle.loads(rows.saved[at] or b"")  # noqa: S301 - written by the batch before, into our own state
-        if isinstance(saved, dict):
-            self._queues.append((name, saved))
-            return
-        self.recall(simulation)
-        queue = self._by_name[name]
-        if not queue.deleted:
-            simulation.restore(queue, saved)
-
-    def recall(self, simulation: Simulation) -> None:
-        """The clock, the timers in the order in which they would have fired, and what was seen."""
-        if not self._queues:
-            return
-        self._by_name = {(queue.vhost, queue.name): queue for queue in simulation.queues}
-        simulation.advance(max(saved["now"] for _, saved in self._queues))
-        for name, saved in sorted(self._queues, key=lambda known: known[1]["rank"]):
-            if not self._by_name[name].deleted:
-                recall(simulation, self._by_name[name], saved)
-        self._queues = []
-
-
-def note_state(simulation: Simulation, queue: Queue, rank: int) -> None:
-    saved = {
-        "now": simulation.node.now,
-        "rank": rank,
-        "next_sequence": queue.next_sequence,
-        "has_expiring": queue.has_expiring,
-        "due": queue.expiry_timer.due,
-        "seen": [] if queue.deduplication is None else queue.deduplication.remembered(),
-    }
-    simulation.events.rows.append(Event(
-        events.STATE, vhost=queue.vhost, queue=queue.name, position=0, saved=pickle.dumps(saved),
-        component=simulation.component_of(queue),
-    ))  # fmt: skip
-
-
-def recall(simulation: Simulation, queue: Queue, saved: dict[str, Any]) -> None:
-    simulation.played[simulation.component_of(queue)] = None
-    queue.next_sequence = saved["next_sequence"]
-    queue.has_expiring = saved["has_expiring"]
-    if saved["due"] >= 0:
-        simulation.node.timers.schedule(queue.expiry_timer, saved["due"])
-    if queue.deduplication is not None:
-        queue.deduplication.remember(saved["seen"])
-
-
 def note_kept(simulation: Simulation, queue: Queue, entry: Any, outcome: str, place: int, in_full: bool) -> None:
     message = entry.message
+    vhost, name = name_of_queue(queue)
     publisher, sequence = named(body_of(message.content))
     deaths = (message.properties().headers or {}).get("x-death") if b"x-death" in message.content else None
     simulation.events.rows.append(Event(
-        events.KEPT, vhost=queue.vhost, queue=queue.name, position=entry.sequence, publisher=publisher,
+        events.KEPT, vhost=vhost, queue=name, position=entry.sequence, publisher=publisher,
         sequence=sequence, exchange=message.origin.exchange, routing_key=message.origin.keys[0], outcome=outcome,
         place=place, redelivered=entry.redelivered, expires_at=entry.expires_at, body_size=message.body_size,
         x_death=None if deaths is None else json.dumps(plain(deaths)),

@@ -19,10 +19,14 @@ from zlib import crc32
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of, content_frames
 from warren.broker.deadletter import DeadLetter, record_death
+from warren.broker.exchanges.delayed import DELAY_HEADER
 from warren.broker.expiry import is_expired
-from warren.broker.message import Entry, Message
+from warren.broker.message import NEVER, Entry, Message, Origin
 from warren.broker.node import Node
 from warren.broker.queue import REASON_EXPIRED, REASON_MAXLEN, Queue
+from warren.broker.schedule import Schedule
+from warren.broker.stream import Stream
+from warren.broker.stream_log import StreamRecord
 from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.components import Components
@@ -31,13 +35,15 @@ from warren.spark.path.door import Door, publish_arguments
 from warren.spark.path.events import Event, Events
 from warren.spark.path.host import StillHost
 from warren.spark.path.spill import IN_MEMORY, Row, SpillingStore
-from warren.spark.path.topology import Topology, queues_of
+from warren.spark.path.topology import Topology, name_of_queue, queues_of
 
 _SEQUENCE: Final = struct.Struct(">q")
+_STREAM_BYTES: Final = 1 << 20
 DUPLICATE: Final = "duplicate"
 QUEUE_EXPIRED: Final = "queue_expired"
 PUBLISHED: Final = "published"
 DEAD_LETTER: Final = "dead_letter"
+DELAYED: Final = "delayed"
 
 
 class Publish(NamedTuple):
@@ -94,6 +100,19 @@ class ListeningHost(StillHost):
             self._simulation.died(self._last)
 
 
+class Reading:
+    """What was appended to a stream: it tells nobody, so it is read."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.cursor = stream.log.cursor(0)
+        # What earlier batches have appended.
+        self.before = 0
+        # It is read at once, so little need be kept.
+        stream.log.segment_bytes = _STREAM_BYTES
+        stream.log.max_bytes = _STREAM_BYTES
+
+
 class Simulation:
     def __init__(
         self,
@@ -119,7 +138,9 @@ class Simulation:
         for place, post in enumerate(self._posts):
             post.door.wire.tell(partial(self._rung.append, place))
         self._doors: dict[tuple[str, str], Door] = {}
+        # Components, and the streams in them, each with how far it was looked at and where it began.
         self.played: dict[int, None] = {}
+        self.streams: dict[Stream, Reading] = {}
         # The publish that is being delivered; None while the node does something by itself.
         self._current: Publish | None = None
         # The message that a consumer is settling.
@@ -146,6 +167,8 @@ class Simulation:
 
     def _end_turn(self) -> None:
         self.node.flush()
+        if self.streams:
+            self._read_streams()
         while self._rung:
             place = self._rung.pop()
             post = self._posts[place]
@@ -173,7 +196,7 @@ class Simulation:
     # -- publishing ------------------------------------------------------------------------------------------------
 
     def publish(self, publish: Publish) -> None:
-        self.played[publish.component] = None
+        self.play(publish.component)
         self.advance(max(publish.at, self.node.now))
         body = name_of(publish.publisher, publish.sequence)
         self.host.subject = body
@@ -185,6 +208,8 @@ class Simulation:
         before = [(queue.counters.published, queue.counters.rejected_publishes) for queue in queues]
         self._current = publish
         accepted = door.deliver(delivery, queues)
+        if self.streams:
+            self._read_streams()
         self._current = None
         self._note_unentered(publish, queues, before)
         self._end_turn()
@@ -217,6 +242,29 @@ class Simulation:
             self._doors[(user, vhost)] = door
         return door
 
+    def play(self, component: int) -> None:
+        """From now on these queues count."""
+        if component in self.played:
+            return
+        self.played[component] = None
+        for queue in self.queues:
+            if isinstance(queue, Stream) and self.component_of(queue) == component:
+                self.streams[queue] = Reading(queue)
+
+    def _read_streams(self) -> None:
+        for stream, reading in self.streams.items():
+            record = reading.cursor.next()
+            while record is not None:
+                self._appended(stream, record, reading.before)
+                record = reading.cursor.next()
+
+    def _appended(self, stream: Stream, record: StreamRecord, before: int) -> None:
+        exchange, key = _names_in(record.wire)
+        message = Message(Origin(exchange, [key]), record.wire[record.suffix_size :], 1, 0)
+        if self._current is not None:
+            message.body_size = self._current.body_size
+        self.entered(stream, Entry(message, stream, before + record.offset + 1, NEVER))
+
     # -- what the node tells -----------------------------------------------------------------------------------------
 
     def entered(self, queue: Queue, entry: Entry) -> None:
@@ -226,13 +274,15 @@ class Simulation:
         publisher, sequence = named(body_of(message.content))
         publish = self._current
         origin = message.origin
+        vhost, name = name_of_queue(queue)
         if publish is not None:
             reason, from_queue = PUBLISHED, None
             via = self._exchanges[publish.via[self._numbers[queue]]][1]
         else:
-            reason, from_queue, via = DEAD_LETTER, _last_grave(message), origin.exchange
+            reason, from_queue = _cause(message)
+            via = origin.exchange
         self.events.rows.append(Event(
-            events.ENTERED, vhost=queue.vhost, queue=queue.name, position=entry.sequence, publisher=publisher,
+            events.ENTERED, vhost=vhost, queue=name, position=entry.sequence, publisher=publisher,
             sequence=sequence, exchange=origin.exchange, routing_key=origin.keys[0], at=self.node.now, reason=reason,
             via=via, from_queue=from_queue, body_size=message.body_size, expires_at=entry.expires_at,
         ))  # fmt: skip
@@ -242,7 +292,7 @@ class Simulation:
 
     def settled(self, queue: Queue, entry: Entry) -> None:
         """Out of the queue for good. Those that a consumer settled and dead letters are told elsewhere."""
-        if queue.options.dead_letter_exchange is not None:
+        if queue.options.dead_letter_exchange is not None or isinstance(queue, Schedule):
             return
         if self._settling and body_of(entry.message.content) == self._settling:
             return
@@ -311,6 +361,12 @@ class Simulation:
     def played_queues(self) -> list[Queue]:
         return [queue for queue in self.queues if self._components[self._numbers[queue]] in self.played]
 
+    def waiting(self) -> Iterable[Entry]:
+        """What consumers gave back and will be handed out again later."""
+        for queue in self.played_queues():
+            if queue.retry is not None:
+                yield from queue.retry.waiting()
+
     def unacked(self) -> Iterable[Entry]:
         for post in self._posts:
             for channel in post.door.connection.channels.values():
@@ -319,12 +375,25 @@ class Simulation:
     def restore(self, queue: Queue, row: Row) -> None:
         """Back from an earlier batch, in the order of `kept`; nobody is told."""
         self._is_silent = True
-        queue.backing.publish(self.store.entry_of(queue, row))
+        entry = self.store.entry_of(queue, row)
+        queue.backing.publish(entry)
+        if queue.exact_expiry is not None:
+            queue.exact_expiry.add(entry)
         self._is_silent = False
 
 
-def _last_grave(message: Message) -> str | None:
-    """The queue that a dead letter came from."""
+def _cause(message: Message) -> tuple[str, str | None]:
+    """Why the broker itself published it, and for a dead letter the queue that it came from."""
     headers = message.properties().headers or {}
+    delay = headers.get(DELAY_HEADER)
+    if delay is not None and isinstance(delay.value, int) and delay.value < 0:
+        return DELAYED, None
     field = headers.get("x-last-death-queue")
-    return field.value if field is not None and isinstance(field.value, str) else None
+    return DEAD_LETTER, field.value if field is not None and isinstance(field.value, str) else None
+
+
+def _names_in(suffix: bytes) -> tuple[str, str]:
+    """Exchange and routing key, as basic.deliver has them at its end."""
+    middle = 1 + suffix[0]
+    end = middle + 1 + suffix[middle]
+    return suffix[1:middle].decode(errors="surrogateescape"), suffix[middle + 1 : end].decode(errors="surrogateescape")

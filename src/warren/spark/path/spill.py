@@ -10,9 +10,10 @@ import tempfile
 from collections import deque
 from typing import IO, Any, Final, Protocol
 
+from warren.broker.backing import Backing
 from warren.broker.message import Entry, Message, Origin
 from warren.broker.queue import Queue
-from warren.broker.store import Backing, Store
+from warren.broker.store import Store
 
 # Entries in memory, in all queues of a task together; about half a kilobyte each.
 IN_MEMORY: Final = 200_000
@@ -110,7 +111,8 @@ class SpillingBacking(Backing):
 
     def publish(self, entry: Entry) -> None:
         self._store.listener.entered(self._queue, entry)
-        if self.paged == 0 and (self._ready < self._store.chunk or self._store.held < self._store.in_memory):
+        # Whoever wants to take one out of the middle needs all of them.
+        if self._queue.options.exact_ttl or (self.paged == 0 and self._has_room()):
             self._store.held += 1
             self._ready += 1
             super().publish(entry)
@@ -122,6 +124,9 @@ class SpillingBacking(Backing):
         if len(self._tail) >= self._store.chunk:
             self._chunks.append(self._store.write_chunk(self._tail))
             self._tail = []
+
+    def _has_room(self) -> bool:
+        return self._ready < self._store.chunk or self._store.held < self._store.in_memory
 
     def publish_delivered(self, entry: Entry) -> None:
         self._store.listener.entered(self._queue, entry)
@@ -141,6 +146,13 @@ class SpillingBacking(Backing):
 
     def fetch(self) -> Entry | None:
         entry = super().fetch()
+        if entry is not None:
+            self._store.held -= 1
+            self._ready -= 1
+        return entry
+
+    def take(self, sequence: int) -> Entry | None:
+        entry = super().take(sequence)
         if entry is not None:
             self._store.held -= 1
             self._ready -= 1

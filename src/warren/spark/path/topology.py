@@ -17,8 +17,10 @@ from warren.broker.exchanges.random import RandomExchange
 from warren.broker.hashing import SHA256
 from warren.broker.node import Node
 from warren.broker.queue import Queue
+from warren.broker.schedule import Schedule, schedule_of
 from warren.broker.settings import Settings
 from warren.broker.store import Store
+from warren.broker.stream import Stream
 from warren.broker.world import Host
 from warren.errors import WarrenError
 from warren.spark.path.host import StillHost
@@ -44,7 +46,8 @@ class Topology:
     max_message_size: int = Settings.max_message_size
 
     def node(self, host: Host | None = None, store: Store | None = None, now_ms: int = 0) -> Node:
-        settings = Settings(max_message_size=self.max_message_size)
+        # Each publish is judged by itself: strangers do not lock out others.
+        settings = Settings(max_message_size=self.max_message_size, login_failures_max=0)
         node = Node(StillHost() if host is None else host, settings, None, store, now_ms)
         document = json.loads(self.text)
         if not document.get("users"):
@@ -64,7 +67,11 @@ class Topology:
     @cached_property
     def queues(self) -> list[Name]:
         """(vhost, queue); the place in this list is the queue's number."""
-        return [(queue.vhost, queue.name) for queue in queues_of(self.sample)]
+        return [name_of_queue(queue) for queue in queues_of(self.sample)]
+
+    @cached_property
+    def streams(self) -> frozenset[Name]:
+        return frozenset(name_of_queue(queue) for queue in queues_of(self.sample) if isinstance(queue, Stream))
 
     @cached_property
     def exchanges(self) -> list[Name]:
@@ -75,7 +82,7 @@ class Topology:
         """Whether any exchange asks for more of a message than its keys."""
         vhosts = self.sample.vhosts.values()
         return any(
-            exchange.looks_beyond_keys and exchange.bindings
+            exchange.looks_beyond_keys and (exchange.bindings or schedule_of(exchange) is not None)
             for vhost in vhosts
             for exchange in vhost.exchanges.values()
         )
@@ -108,7 +115,17 @@ def read_topology(definitions: object, max_message_size: int | None = None) -> T
 
 
 def queues_of(node: Node) -> list[Queue]:
-    return [queue for vhost in node.vhosts.values() for queue in vhost.queues.values()]
+    """Those of delayed exchanges, where messages wait until they are routed, are among them."""
+    found: list[Queue] = []
+    for vhost in node.vhosts.values():
+        found.extend(vhost.queues.values())
+        schedules = [schedule_of(exchange) for exchange in vhost.exchanges.values()]
+        found.extend(schedule for schedule in schedules if schedule is not None)
+    return found
+
+
+def name_of_queue(queue: Queue) -> Name:
+    return queue.vhost, f"{queue.name} (scheduled)" if isinstance(queue, Schedule) else queue.name
 
 
 def _document(definitions: object) -> dict[str, object]:
