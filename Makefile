@@ -8,11 +8,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help run test test-interpreted test-compiled faults check clients bench bench-quick flame build clean
-=======
-.PHONY: help run test test-interpreted test-compiled test-spark faults check clients bench bench-quick build clean
->>>>>>> spark
+# All that `make help` lists.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'

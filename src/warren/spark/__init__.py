@@ -1,6 +1,7 @@
 """The data pipeline on Spark: messages as DataFrames. Needs what `pip install warren[spark]` brings.
 
-`spark = session("app")`, then `spark.read.format("warren")`, `readStream`, `write` and `writeStream`.
+`spark = session("app")`, then `spark.read.format("warren")`, `readStream`, `write` and `writeStream`, and
+`MessagePath(definitions).run(publishes)`: what a broker would do with a table of publishes.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from warren.spark.path import MessagePath
     from warren.spark.spark_session import session
 
-__all__ = ["session"]
+__all__ = ["MessagePath", "session"]
 
 
 def __getattr__(name: str) -> object:
@@ -19,4 +21,8 @@ def __getattr__(name: str) -> object:
         from warren.spark.spark_session import session
 
         return session
+    if name == "MessagePath":
+        from warren.spark.path import MessagePath
+
+        return MessagePath
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
