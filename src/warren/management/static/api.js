@@ -1,6 +1,7 @@
 // The only way to the broker: questions to /api with the login that is held in memory, refusals as errors in words.
 
 let authorization = null;
+let isIn = false;
 
 export class Refused extends Error {
   constructor(status, reason) {
@@ -34,7 +35,7 @@ export async function ask(method, path, body, { signal, headers = {} } = {}) {
   const response = await send(method, path, body, signal, headers);
   const text = await response.text();
   if (!response.ok) {
-    if (response.status === 401 && authorization !== null && reasonIn(text) === "Login failed") forget();
+    if (response.status === 401 && isIn && reasonIn(text) === "Login failed") forget();
     throw new Refused(response.status, reasonIn(text) || `the broker answered ${response.status}`);
   }
   return text === "" ? null : JSON.parse(text);
@@ -67,7 +68,9 @@ export async function logIn(name, password) {
   const bytes = new TextEncoder().encode(`${name}:${password}`);
   authorization = `Basic ${btoa(String.fromCharCode(...bytes))}`;
   try {
-    return await get("/api/whoami");
+    const user = await get("/api/whoami");
+    isIn = true;
+    return user;
   } catch (error) {
     authorization = null;
     throw error;
@@ -76,10 +79,12 @@ export async function logIn(name, password) {
 
 function forget() {
   authorization = null;
+  isIn = false;
   document.dispatchEvent(new CustomEvent("logged-out", { detail: "The login is no longer valid." }));
 }
 
 export function logOut() {
   authorization = null;
+  isIn = false;
   document.dispatchEvent(new CustomEvent("logged-out", { detail: "" }));
 }

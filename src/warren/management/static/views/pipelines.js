@@ -9,6 +9,7 @@ import { badge, empty, heading, live } from "../parts/view.js";
 const STATES = { running: "good", failed: "bad", stopped: "", starting: "warn" };
 
 export function pipelinesView() {
+  let hasNone = false;
   const nothing = empty("There are no pipelines. A pipeline reads a queue, a stream or a table, works on it with SQL on Spark, and writes to an exchange or a table; it is declared in a file and started with", h("p", null, h("code", null, "warren pipeline run FILE")));
   const shown = table({ caption: "Pipelines", key: (pipeline) => pipeline.name, columns: columns() });
   const show = (items) => {
@@ -16,16 +17,22 @@ export function pipelinesView() {
     shown.hidden = items.length === 0;
     nothing.hidden = items.length > 0;
   };
+  // A broker without pipelines has no such resource; it is asked again when the view is opened again.
+  const load = async (signal) => {
+    if (hasNone) return [];
+    const items = await pipelines(signal);
+    hasNone = items === null;
+    return items ?? [];
+  };
   return live({ load, show, children: [heading("Pipelines"), shown, nothing] });
 }
 
-async function load(signal) {
+async function pipelines(signal) {
   try {
     const answer = await get("/api/pipelines", signal);
     return Array.isArray(answer) ? answer : (answer.items ?? []);
   } catch (error) {
-    // A broker that runs none has no such resource.
-    if (error.status === 404) return [];
+    if (error.status === 404) return null;
     throw error;
   }
 }
