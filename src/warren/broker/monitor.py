@@ -41,6 +41,8 @@ class Monitor:
         try:
             drop_expired(queue)
             arm_expiry(queue)
+            if queue.exact_expiry is not None:
+                queue.exact_expiry.drop(queue.node.now)
         except Exception:
             self.failed(queue)
 

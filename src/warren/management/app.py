@@ -22,12 +22,15 @@ from warren.management import (
     limits,
     messages,
     metrics,
+    node,
+    openapi,
     overview,
     page,
     parameters,
     permissions,
     policies,
     queues,
+    session,
     users,
     vhosts,
 )
@@ -37,7 +40,9 @@ from warren.management.refusals import HANDLERS, response_of
 log = logging.getLogger("warren.management")
 
 RESOURCES: Final = (
+    session,
     overview,
+    node,
     vhosts,
     exchanges,
     queues,
@@ -54,6 +59,7 @@ RESOURCES: Final = (
     definitions,
     health,
     metrics,
+    openapi,
     page,
 )
 _HEADERS: Final = {

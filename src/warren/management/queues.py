@@ -13,19 +13,20 @@ from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, route
 from warren.management.listing import Item
-from warren.management.refusals import not_found
+from warren.management.refusals import bad_request, not_found
+from warren.management.spec import ARGUMENTS, FLAG, asks, gives, takes
 from warren.management.times import iso
 
 STATS: Final = (
     "publish", "deliver", "deliver_no_ack", "deliver_get", "get", "get_no_ack", "get_empty", "redeliver", "ack",
 )  # fmt: skip
+LEVELS: Final = ("messages", "messages_ready", "messages_unacknowledged", "messages_delayed")
 
 
 def describe(call: Call, queue: Queue) -> Item:
-    ready, unacked = int(queue.backing.length), int(queue.unacked)
+    paged = int(queue.backing.paged)
     bytes_ready, bytes_unacked = int(queue.backing.body_bytes), int(queue.unacked_bytes)
     key = ("queue", queue.vhost, queue.name)
-    levels = {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
     active = queue.consumers.active_one() if queue.single_active else None
     return {
         "name": queue.name,
@@ -47,11 +48,27 @@ def describe(call: Call, queue: Queue) -> Item:
         "single_active_consumer_tag": None if active is None else active.tag,
         "head_message_timestamp": None,
         "idle_since": iso(int(queue.last_used)),
+        "messages_paged_out": paged,
+        "messages_ready_ram": int(queue.backing.length) - paged,
+        "messages_unacknowledged_ram": int(queue.unacked),
+        "messages_ram": int(queue.backing.length) - paged + int(queue.unacked),
         "message_bytes": bytes_ready + bytes_unacked,
         "message_bytes_ready": bytes_ready,
         "message_bytes_unacknowledged": bytes_unacked,
-        "message_stats": call.rates.details(key, stats(queue), call.now),
-        **call.rates.details(key, levels, call.now),
+        "message_stats": call.rates.details(key, stats(queue), call.now, call.history("msg_rates")),
+        **call.rates.details(key, levels(queue), call.now, call.history("lengths")),
+    }
+
+
+def levels(queue: Queue) -> dict[str, int]:
+    """Messages that wait for their next try are neither ready nor in anybody's hands, but they are there."""
+    ready, unacked = int(queue.backing.length), int(queue.unacked)
+    waiting = 0 if queue.retry is None else queue.retry.count
+    return {
+        "messages": ready + unacked + waiting,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+        "messages_delayed": waiting,
     }
 
 
@@ -93,6 +110,7 @@ async def list_bindings(call: Call) -> Response:
     return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), queue)])
 
 
+@takes(durable=FLAG, auto_delete=FLAG, arguments=ARGUMENTS)
 async def put(call: Call) -> Response:
     vhost, name, body = call.vhost_to_use(), call.path("name"), await call.body()
     is_new = name not in vhost.queues
@@ -107,6 +125,7 @@ async def put(call: Call) -> Response:
     return done(is_new)
 
 
+@asks(if__empty=FLAG, if__unused=FLAG)
 async def delete(call: Call) -> Response:
     name = find(call).name
     call.act(QueueDelete(queue=name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")))
@@ -115,6 +134,17 @@ async def delete(call: Call) -> Response:
 
 async def purge(call: Call) -> Response:
     call.act(QueuePurge(queue=find(call).name))
+    return done()
+
+
+@takes("action", action={"type": "string", "enum": ["sync", "cancel_sync"]})
+@gives({204: None})
+async def act_on_mirrors(call: Call) -> Response:
+    """Mirrors to synchronise exist in no queue here, so all of them are in step."""
+    find(call)
+    action = call.required(await call.body(), "action")["action"]
+    if action not in ("sync", "cancel_sync"):
+        raise bad_request(["not_recognised", action])
     return done()
 
 
@@ -127,8 +157,10 @@ def find(call: Call) -> Queue:
 
 ROUTES: Final = [
     route("/api/queues", GET=list_queues),
+    route("/api/queues/detailed", GET=list_queues),
     route("/api/queues/{vhost}", GET=list_queues),
     route("/api/queues/{vhost}/{name}", GET=show, PUT=put, DELETE=delete),
     route("/api/queues/{vhost}/{name}/contents", DELETE=purge),
     route("/api/queues/{vhost}/{name}/bindings", GET=list_bindings),
+    route("/api/queues/{vhost}/{name}/actions", POST=act_on_mirrors),
 ]
