@@ -13,7 +13,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from warren import Broker
 
-KEYS = ("order.new", "order.paid", "mail.welcome", "order.new.audit", "order.paid", "order.lost")
+KEYS = ("order.new", "order.paid", "mail.welcome", "order.new.audit", "order.paid", "gift.card")
 QUEUES: dict[str, dict[str, object]] = {
     "orders.new": {"x-dead-letter-exchange": "dead", "x-max-length": 10_000},
     "orders.paid": {},

@@ -198,8 +198,8 @@ def test_definitions_are_imported_after_a_look_at_them(visitor: Visitor, api: As
 
 def test_a_file_without_definitions_is_refused_in_words(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.go("definitions")
-    for text, words in (("{", "This is not JSON"), ('{"a": 1}', "This file holds no definitions")):
-        file = tmp_path / "wrong.json"
+    for name, text, words in (("a", "{", "This is not JSON"), ("b", '{"a": 1}', "This file holds no definitions")):
+        file = tmp_path / f"{name}.json"
         file.write_text(text)
         page.get_by_label("Definitions file").set_input_files(file)
         expect(page.get_by_role("alert").filter(has_text=words)).to_be_visible()

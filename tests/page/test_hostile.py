@@ -77,7 +77,7 @@ def nothing_ran(visitor: Visitor) -> None:
 
 
 def shown(page: Page, text: str) -> None:
-    expect(page.get_by_text(text).first).to_be_visible()
+    expect(page.locator("main").get_by_text(text).locator("visible=true").first).to_be_visible()
 
 
 @pytest.mark.parametrize(

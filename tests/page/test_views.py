@@ -45,6 +45,39 @@ def test_logging_out_leads_back_to_the_login(browser: Browser, broker: Broker) -
     visitor.leave()
 
 
+def test_a_reload_keeps_the_session_and_no_script_can_read_it(browser: Browser, broker: Broker) -> None:
+    visitor = Visitor(browser, broker).enter()
+    visitor.go("queues")
+    visitor.page.reload()
+    expect(visitor.heading("Queues")).to_be_visible()
+    (cookie,) = visitor.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    kept = "[document.cookie, JSON.stringify({...localStorage}), JSON.stringify({...sessionStorage})].join()"
+    assert cookie["value"] not in visitor.page.evaluate(kept)
+    visitor.leave()
+
+
+def test_a_session_that_ends_leads_back_to_the_login(browser: Browser, broker: Broker) -> None:
+    visitor = Visitor(browser, broker).enter()
+    visitor.context.clear_cookies()
+    expect(visitor.page.get_by_role("alert").filter(has_text="The session has ended")).to_be_visible()
+    visitor.leave()
+
+
+def test_a_login_in_another_tab_does_not_stop_this_one(browser: Browser, broker: Broker) -> None:
+    visitor = Visitor(browser, broker).enter()
+    other = visitor.context.new_page()
+    other.goto(broker.http_url)
+    expect(other.get_by_role("button", name="Log out")).to_be_visible()
+    login = "fetch('/api/login', {method: 'POST', body: JSON.stringify({username: 'guest', password: 'guest'})})"
+    assert other.evaluate(f"{login}.then((answer) => answer.status)") == 200
+    page = visitor.go("queues", "/", "audit")
+    page.get_by_role("button", name="Purge").click()
+    visitor.confirm("Purge")
+    expect(page.locator(".toast", has_text="audit was purged")).to_be_visible()
+    visitor.leave()
+
+
 def test_the_overview_shows_rates_and_depths_as_they_are(visitor: Visitor) -> None:
     page = visitor.page
     until_figure(page, "Published", r"^[1-9][\d,]+/s$")
@@ -176,6 +209,7 @@ def test_connections_are_shown_and_can_be_closed(visitor: Visitor, channel: Bloc
 
 
 def test_every_view_opens_from_the_navigation(visitor: Visitor) -> None:
+    visitor.go("definitions")
     for address, title in VIEWS.items():
         visitor.page.get_by_role("navigation", name="Views").get_by_role("link", name=title).click()
         expect(visitor.heading(title)).to_be_visible()

@@ -1,7 +1,7 @@
-// The only way to the broker: questions to /api with the login that is held in memory, refusals as errors in words.
+// The only way to the broker: questions to /api within a session, refusals as errors in words.
 
-let authorization = null;
-let isIn = false;
+// What changes need beside the session's cookie; null while nobody is logged in.
+let csrfToken = null;
 
 export class Refused extends Error {
   constructor(status, reason) {
@@ -32,22 +32,28 @@ export const post = (path, body) => ask("POST", path, body);
 export const remove = (path, headers) => ask("DELETE", path, undefined, { headers });
 
 export async function ask(method, path, body, { signal, headers = {} } = {}) {
-  const response = await send(method, path, body, signal, headers);
+  let response = await send(method, path, body, signal, headers);
+  // Somebody logged in anew in another tab: the cookie is another one, and so is its token.
+  if (response.status === 403 && csrfToken !== null && (await resume()) !== null) {
+    response = await send(method, path, body, signal, headers);
+  }
   const text = await response.text();
   if (!response.ok) {
-    if (response.status === 401 && isIn && reasonIn(text) === "Login failed") forget();
-    throw new Refused(response.status, reasonIn(text) || `the broker answered ${response.status}`);
+    const reason = reasonIn(text) || `the broker answered ${response.status}`;
+    if (response.status === 401 && reason === "Login failed") forget();
+    throw new Refused(response.status, reason);
   }
   return text === "" ? null : JSON.parse(text);
 }
 
 async function send(method, path, body, signal, headers) {
-  const all = { ...headers };
-  if (authorization !== null) all.authorization = authorization;
+  // Without this header a refusal would make the browser ask for a password in a window of its own.
+  const all = { ...headers, "x-requested-with": "XMLHttpRequest" };
+  if (method !== "GET" && csrfToken !== null) all["x-csrf-token"] = csrfToken;
   if (body !== undefined) all["content-type"] = "application/json";
   try {
     const content = body === undefined ? undefined : JSON.stringify(body);
-    return await fetch(path, { method, headers: all, body: content, signal, credentials: "omit", cache: "no-store" });
+    return await fetch(path, { method, headers: all, body: content, signal, credentials: "same-origin", cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Unreachable("The broker does not answer.");
@@ -63,28 +69,33 @@ function reasonIn(text) {
   }
 }
 
-// Resolves to {name, tags} or throws. The password is kept in this variable alone: a reload asks for it again.
-export async function logIn(name, password) {
-  const bytes = new TextEncoder().encode(`${name}:${password}`);
-  authorization = `Basic ${btoa(String.fromCharCode(...bytes))}`;
-  try {
-    const user = await get("/api/whoami");
-    isIn = true;
-    return user;
-  } catch (error) {
-    authorization = null;
-    throw error;
-  }
+// Resolves to {name, tags} or throws. The browser keeps the session's cookie where no script can read it.
+export async function logIn(username, password) {
+  return begin(await post("/api/login", { username, password }));
 }
 
+// The session that the browser still has, or null.
+export async function resume() {
+  const response = await send("GET", "/api/login", undefined, undefined, {});
+  return response.ok ? begin(await response.json()) : null;
+}
+
+function begin({ csrf_token: token, ...user }) {
+  csrfToken = token;
+  return user;
+}
+
+export async function logOut() {
+  await post("/api/logout");
+  end("");
+}
+
+// Nobody was logged in when a login itself is refused: then the form says so, and nothing ends.
 function forget() {
-  authorization = null;
-  isIn = false;
-  document.dispatchEvent(new CustomEvent("logged-out", { detail: "The login is no longer valid." }));
+  if (csrfToken !== null) end("The session has ended. Log in again.");
 }
 
-export function logOut() {
-  authorization = null;
-  isIn = false;
-  document.dispatchEvent(new CustomEvent("logged-out", { detail: "" }));
+function end(words) {
+  csrfToken = null;
+  document.dispatchEvent(new CustomEvent("logged-out", { detail: words }));
 }

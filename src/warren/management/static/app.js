@@ -1,12 +1,12 @@
 // The page itself: login, the frame around the views, and which view an address shows. Addresses are hashes, such as
 // #/queues/%2F/orders, so that a link or a bookmark leads to the same thing.
 
-import { get, logIn, logOut } from "./api.js";
+import { get, logIn, logOut, resume } from "./api.js";
 import { fill, h, setText } from "./dom.js";
 import { history } from "./history.js";
 import { field, valuesOf } from "./parts/dialog.js";
 import { icon } from "./parts/icons.js";
-import { notice, toasts } from "./parts/notice.js";
+import { notice, tellError, toasts } from "./parts/notice.js";
 import { session, setTheme, showTheme, theme } from "./session.js";
 import { accessView } from "./views/access.js";
 import { connectionsView } from "./views/connections.js";
@@ -68,6 +68,16 @@ function showLogin(message) {
   form.elements.user.focus();
 }
 
+async function open() {
+  try {
+    const user = await resume();
+    if (user === null) showLogin("");
+    else await enter(user);
+  } catch (error) {
+    showLogin(error.message);
+  }
+}
+
 async function enter(user) {
   session.user = user;
   session.vhosts = (await get("/api/vhosts?columns=name")).map((vhost) => vhost.name);
@@ -97,13 +107,14 @@ function header() {
   const toggle = h("button", { type: "button", class: "plain menu-toggle", "aria-controls": "nav", "aria-expanded": "false", "aria-label": "Views", onclick: toggleMenu }, icon("menu"));
   const brand = h("a", { class: "brand", href: "#/overview" }, h("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }), "Warren");
   const state = h("p", { class: "state", role: "status" });
-  history.addEventListener("change", () => showState(state));
-  const out = h("button", { type: "button", class: "quiet", onclick: logOut }, "Log out");
+  const out = h("button", { type: "button", class: "quiet", onclick: () => logOut().catch(tellError) }, "Log out");
   const who = h("span", { class: "who" }, "as ", h("b", null, session.user.name));
   return h("header", null, toggle, brand, state, h("div", { class: "header-end" }, vhostChoice(), themeChoice(), who, out));
 }
 
-function showState(place) {
+function showState() {
+  const place = document.querySelector(".state");
+  if (place === null) return;
   const alarms = [history.node?.mem_alarm && "memory", history.node?.disk_free_alarm && "disk"].filter(Boolean);
   place.className = `state ${history.error ? "bad" : alarms.length ? "warn" : "good"}`;
   const fine = history.overview ? `${history.overview.cluster_name} · running` : "";
@@ -111,12 +122,13 @@ function showState(place) {
 }
 
 function vhostChoice() {
+  if (!session.vhosts.includes(session.vhost)) session.vhost = "";
   const options = [["", "All virtual hosts"], ...session.vhosts.map((name) => [name, name])];
   const change = (event) => {
     session.vhost = event.target.value;
     show();
   };
-  return h("select", { class: "vhost", "aria-label": "Virtual host", onchange: change }, options.map(([value, text]) => h("option", { value }, text)));
+  return h("select", { class: "vhost", "aria-label": "Virtual host", onchange: change }, options.map(([value, text]) => h("option", { value, selected: value === session.vhost }, text)));
 }
 
 function themeChoice() {
@@ -174,5 +186,7 @@ function moveOn() {
 
 showTheme();
 addEventListener("hashchange", moveOn);
+history.addEventListener("change", showState);
+document.addEventListener("vhosts", () => document.querySelector(".vhost").replaceWith(vhostChoice()));
 document.addEventListener("logged-out", leave);
-showLogin("");
+open();

@@ -17,7 +17,7 @@ class Chart extends HTMLElement {
     const legend = lines.map((line, index) =>
       h("li", null, h("i", { class: `key ${line.dash ? "dashed" : ""} ${line.color.slice(2)}` }), h("span", null, line.label), this.values[index]),
     );
-    fill(this, h("h3", null, title), about && h("p", { class: "about" }, about), h("ul", { class: "legend" }, legend), this.place);
+    fill(this, h("h2", null, title), about && h("p", { class: "about" }, about), h("ul", { class: "legend" }, legend), this.place);
     this.onTheme = () => this.redraw();
     this.observer = new ResizeObserver(() => this.resize());
     return this;

@@ -57,7 +57,7 @@ class TopologyGraph extends HTMLElement {
 
   node(node) {
     const { x, y, width, height } = node;
-    const note = svg("text", { class: "note", x: 14, y: 34 });
+    const note = svg("text", { class: "note", x: 14, y: 34, "aria-hidden": "true" });
     this.notes.set(node.id, note);
     const radius = node.kind === "queue" ? 7 : height / 2;
     const name = svg("text", { x: 14, y: 19 }, cut(exchangeName(node.name), NAME_LENGTH));
