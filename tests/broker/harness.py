@@ -18,12 +18,13 @@ from warren.amqp.frames import content_frames, method_frame
 from warren.amqp.methods import Method, decode_method, encode_method
 from warren.amqp.properties import Properties, decode_properties, encode_properties
 from warren.broker.access import User
+from warren.broker.backing import Backing
 from warren.broker.connection import Connection
 from warren.broker.message import Entry, Message
 from warren.broker.node import Node
 from warren.broker.queue import Queue
 from warren.broker.settings import Settings
-from warren.broker.store import Backing, Store
+from warren.broker.store import Store
 
 M = TypeVar("M", bound=Method)
 

@@ -76,6 +76,18 @@ _CONFIGURE: Final = "permissions: (.*without configure|declare a reserved exchan
 
 RULES: Final = (
     Rule(
+        CURRENT + "a stream is called so",
+        "queue types: stream",
+        r"consumer prefetch count is not set for 'queue 'q' in vhost '/''",
+        "consumer prefetch count is not set for stream queue 'q' in vhost '/'",
+    ),
+    Rule(
+        CURRENT + "a stream is called so",
+        "queue types: stream consumed without acks",
+        "automatic acknowledgement not supported by stream queues queue",
+        "automatic acknowledgement not supported by stream queue",
+    ),
+    Rule(
         CURRENT + "the first delivery carries no count",
         "quorum queue",
         r"headers='\{x-delivery-count=l:0\}' ",
@@ -248,6 +260,76 @@ def _delivery_mode(mode: int) -> Difference:
         (f"channel.close reply_code=406 reply_text='{refused}' class_id=60 method_id=40",),
         (f"{taken} | delivery_mode={mode} | b'hello'", "basic.get-empty cluster_id=''"),
     )
+
+
+_IN_Q: Final = "for queue 'q' in vhost '/'"
+
+
+def _stream_delivery(number: int) -> str:
+    return (
+        f"basic.deliver consumer_tag='c' delivery_tag={number} redelivered=False exchange='' routing_key='q' "
+        f"| headers='{{x-stream-offset=l:{number - 1}}}' delivery_mode=2 | b'{number}'"
+    )
+
+
+def _streams() -> tuple[Difference, ...]:
+    crash = ("connection.close reply_code=541 reply_text='INTERNAL_ERROR' class_id=0 method_id=0", "socket closed")
+    closed = 'channel.close reply_code=406 reply_text="PRECONDITION_FAILED - '
+    offsets = ": use first, last, next, an offset, a timestamp or an interval such as 1h"
+    found: list[Difference] = []
+    for age in ("soon", ""):
+        refusal = f"{closed}invalid arg 'x-max-age' {_IN_Q}: invalid_max_age\" class_id=50 method_id=10"
+        found += _instead(CRASH, f"queue arguments: stream with x-max-age {age!r}", _ZERO, crash, _ONE, (refusal,))
+    for what in ("an unknown offset", "an offset of a wrong type"):
+        refusal = f"{closed}invalid arg 'x-stream-offset' {_IN_Q}{offsets}\" class_id=60 method_id=20"
+        found += _instead(CRASH, f"queue types: stream consumed at {what}", _ZERO, crash, _ONE, (refusal,))
+    for tail, session, before, after in (
+        (90, "streams: reject brings nothing back", 1, 3),
+        (120, "streams: nack of several brings nothing back", 2, 4),
+    ):
+        refused = (
+            (
+                'connection.close reply_code=540 reply_text="NOT_IMPLEMENTED - basic.nack and basic.reject not supported by '
+                f"stream queues queue 'q' in vhost '/'\" class_id=60 method_id={tail}"
+            ),
+            "note: the session broke off: waited for basic.deliver, got connection.close",
+        )
+        come = tuple(_stream_delivery(number) for number in range(before + 1, after + 1))
+        reason = CURRENT + "whatever a reader says of a message makes room for the next"
+        found += _instead(reason, session, _ZERO, refused, "connection 1, channel 2", come)
+    found.append(
+        Difference(
+            "an exclusive consumer is alone, on every type of queue",
+            "streams: exclusive reader and another",
+            "connection 2, channel 2",
+            ("basic.consume-ok consumer_tag='two'",),
+            (
+                (
+                    "channel.close reply_code=403 reply_text=\"ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use\" "
+                    "class_id=60 method_id=20"
+                ),
+            ),
+        )
+    )
+    found.append(
+        Difference(
+            "the messages of a stream and its readers are counted at once",
+            "streams: declared passively with messages and a reader",
+            _ONE,
+            ("confirms: acked [1-2], nacked []", "queue.declare-ok queue='q' message_count=0 consumer_count=0"),
+            ("confirms: acked [1-2], nacked []", "queue.declare-ok queue='q' message_count=2 consumer_count=1"),
+        )
+    )
+    found.append(
+        Difference(
+            "who asks for care when deleting is heard; RabbitMQ deletes the stream with all that is in it",
+            "streams: deleted if empty with messages",
+            _ONE,
+            ("queue.delete-ok message_count=0",),
+            (f"{closed}queue 'q' in vhost '/' not empty\" class_id=50 method_id=40",),
+        )
+    )
+    return tuple(found)
 
 
 DIFFERENCES: Final = (
@@ -446,9 +528,7 @@ DIFFERENCES: Final = (
             "channel.close reply_code=403 reply_text=\"ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use\" class_id=60 method_id=20",
         ),
     ),
+    *_streams(),
 )
 
-MISSING: Final = (
-    Missing("streams are not there yet: declaring one is refused", r"\bstream( queue)?\b(?!-)"),
-    Missing("the plug-in exchange x-recent-history is not there", "recent history"),
-)
+MISSING: Final = (Missing("the plug-in exchange x-recent-history is not there", "recent history"),)

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import ClassVar, cast
 
 import pika
 import pytest
@@ -124,6 +124,8 @@ def test_a_bug_costs_one_connection_and_is_logged_once(warren_broker: Broker, ca
 
 class BrokenCore:
     """Stands for a core that fails where nothing in it catches."""
+
+    client_properties: ClassVar[dict[str, object]] = {}
 
     def tick(self, now: int) -> None:
         pass

@@ -8,13 +8,16 @@ from mypy_extensions import i64
 
 from warren.amqp.constants import MAX_EXPIRY_MS
 from warren.amqp.fields import Field, Table, type_name
+from warren.broker.policy_settings import age_in_ms
 from warren.errors import PreconditionFailed
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
-QUEUE_TYPES: Final = (CLASSIC, QUORUM)
+STREAM: Final = "stream"
+QUEUE_TYPES: Final = (CLASSIC, QUORUM, STREAM)
 
 OVERFLOW_MODES: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
+LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 PRIORITY_MAX: Final = 255
 DEDUPLICATION_CACHE_MAX: Final = 1_000_000
 
@@ -29,6 +32,7 @@ _NATURALS: Final = (
     "x-max-in-memory-bytes",
     "x-delayed-retry-limit",
 )
+_DEDUPLICATION: Final = ("x-message-deduplication", "x-deduplication-header", "x-cache-size", "x-cache-ttl")
 _FOR_ALL: Final = (
     "x-expires",
     "x-message-ttl",
@@ -40,10 +44,7 @@ _FOR_ALL: Final = (
     "x-overflow",
     "x-queue-type",
     "x-consumer-timeout",
-    "x-message-deduplication",
-    "x-deduplication-header",
-    "x-cache-size",
-    "x-cache-ttl",
+    *_DEDUPLICATION,
     "x-exact-message-ttl",
     "x-delayed-retry-type",
     "x-delayed-retry-min",
@@ -61,17 +62,20 @@ _KNOWN: Final = {
         "x-max-in-memory-bytes",
         "x-queue-leader-locator",
     ),
+    STREAM: (
+        "x-queue-type",
+        "x-max-age",
+        "x-max-length-bytes",
+        "x-stream-max-segment-size-bytes",
+        "x-stream-filter-size-bytes",
+        "x-initial-cluster-size",
+        "x-queue-leader-locator",
+        *_DEDUPLICATION,
+    ),
 }
 
-# Known to one queue type or another, streams included: an error on a queue of a type that does not know it.
-_OF_SOME_TYPE: Final = (
-    *_KNOWN[CLASSIC],
-    *_KNOWN[QUORUM],
-    "x-max-age",
-    "x-stream-max-segment-size-bytes",
-    "x-stream-filter-size-bytes",
-    "x-initial-cluster-size",
-)
+# Known to one queue type or another: an error on a queue of a type that does not know it.
+_OF_SOME_TYPE: Final = (*_KNOWN[CLASSIC], *_KNOWN[QUORUM], *_KNOWN[STREAM])
 
 
 def resource(kind: str, name: str, vhost: str) -> str:
@@ -119,6 +123,8 @@ def _problem(key: str, field: Field, arguments: Table) -> str:
         problem = integer_problem(field)
         known = field.value in (1, 2)
         return problem if problem or known else f"\"unsupported queue version '{integer(field)}'\""
+    if key in ("x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes", "x-initial-cluster-size"):
+        return _natural_problem(field)
     if key in ("x-delivery-limit", "x-quorum-initial-group-size"):
         return integer_problem(field)
     if key == "x-cache-size":
@@ -145,13 +151,21 @@ def _text_problem(key: str, field: Field, arguments: Table) -> str:
         return f"\"unsupported queue mode '{field.value}'\""
     if key == "x-queue-type" and field.value not in QUEUE_TYPES:
         return f"\"unsupported queue type '{field.value}'\""
+    if key == "x-max-age" and age_in_ms(field.value) == 0:
+        return "invalid_max_age"
+    if key == "x-queue-leader-locator" and field.value not in LEADER_LOCATORS:
+        return "invalid_queue_locator_arg"
     if key == "x-dead-letter-strategy" and field.value not in ("at-most-once", "at-least-once"):
         return "invalid_dlx_strategy"
     return ""
 
 
+def is_integer(field: Field) -> bool:
+    return field.tag in _INTEGER_TAGS
+
+
 def integer_problem(field: Field) -> str:
-    if field.tag not in _INTEGER_TAGS:
+    if not is_integer(field):
         return f'"expected integer, got {type_name(field.tag)}"'
     return ""
 
@@ -249,7 +263,8 @@ class QueueOptions:
         if retry_limit >= 0 and (self.delivery_limit < 0 or retry_limit < self.delivery_limit):
             self.delivery_limit = retry_limit
         self.rejects_when_full = self.overflow != "drop-head"
-        self.has_length_limit = self.max_length >= 0 or self.max_bytes >= 0
+        # A stream is cut by whole segments, not by messages.
+        self.has_length_limit = type_ != STREAM and (self.max_length >= 0 or self.max_bytes >= 0)
 
 
 def _least(arguments: Table, argument: str, policy: dict[str, object], key: str) -> i64:

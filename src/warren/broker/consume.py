@@ -13,12 +13,14 @@ from warren.broker.arguments import QUORUM, integer, integer_problem, resource
 from warren.broker.consumer import Consumer
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, close_reply_queue, open_reply_queue
+from warren.broker.stream import Stream, StreamConsumer, check_stream_consumer
 from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
 
-# Consumer arguments that only streams know.
+# Consumer arguments that streams do not know, and that only they know.
+_OF_QUEUES: Final = ("x-priority",)
 _OF_STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
 
 
@@ -32,18 +34,27 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     name = channel.queue_name(method.queue)
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
-    _check_arguments(queue, method.arguments)
-    if queue.type == QUORUM and channel.prefetch != 0:
-        what = resource("queue", queue.name, queue.vhost)
-        raise NotImplementedByBroker(f"{what} does not support global qos")
-    priority = _priority(method.arguments, queue)
-    _check_exclusive(queue, method.exclusive)
-    consumer = Consumer(channel, queue, tag, method.no_ack, method.exclusive, priority, method.arguments)
+    consumer = _consumer(channel, queue, tag, method)
     channel.consumers[tag] = consumer
     queue.add_consumer(consumer)
     if not method.no_wait:
         channel.connection.send(replies.consume_ok(channel.number, tag))
     channel.connection.node.monitor.drain(queue)
+
+
+def _consumer(channel: Channel, queue: Queue, tag: str, method: BasicConsume) -> Consumer:
+    """With all that may be refused checked."""
+    _check_arguments(queue, method.arguments)
+    if isinstance(queue, Stream):
+        check_stream_consumer(channel, queue, method.no_ack)
+        _check_exclusive(queue, method.exclusive)
+        return StreamConsumer(channel, queue, tag, method.exclusive, method.arguments)
+    if queue.type == QUORUM and channel.prefetch != 0:
+        what = resource("queue", queue.name, queue.vhost)
+        raise NotImplementedByBroker(f"{what} does not support global qos")
+    priority = _priority(method.arguments, queue)
+    _check_exclusive(queue, method.exclusive)
+    return Consumer(channel, queue, tag, method.no_ack, method.exclusive, priority, method.arguments)
 
 
 def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
@@ -68,7 +79,8 @@ def _priority(arguments: Table, queue: Queue) -> i64:
 
 
 def _check_arguments(queue: Queue, arguments: Table) -> None:
-    for key in _OF_STREAMS:
+    is_stream = isinstance(queue, Stream)
+    for key in _OF_QUEUES if is_stream else _OF_STREAMS:
         if key in arguments:
             what = resource("queue", queue.name, queue.vhost)
             raise PreconditionFailed(f"invalid arg '{key}' for {what} of queue type rabbit_{queue.type}_queue")
@@ -113,6 +125,9 @@ def get(channel: Channel, method: BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
+    if isinstance(queue, Stream):
+        # Not from within: whatever a queue raises when asked for messages counts as its failure.
+        queue.get()
     if queue.type == QUORUM and queue.single_active:
         raise ResourceLocked(
             f"cannot obtain access to locked {resource('queue', name, queue.vhost)}. "

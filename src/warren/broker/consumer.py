@@ -54,6 +54,14 @@ class Consumer:
             return False
         return channel.prefetch == 0 or channel.unacked.consumed < channel.prefetch
 
+    def deliver_head(self, suffix_size: i64) -> bytes:
+        """basic.deliver up to the consumer tag, before a suffix (see Origin) of this size."""
+        if suffix_size != self._head_for:
+            arguments = 4 + len(self._tag_bytes) + 9 + suffix_size - 1
+            self._head = _DELIVER_HEAD.pack(1, self.channel.number, arguments, 60, 60) + self._tag_bytes
+            self._head_for = suffix_size
+        return self._head
+
     def send(self, entry: Entry, delivery_tag: i64) -> None:
         """Write basic.deliver and the content into the connection's output."""
         message = entry.message
@@ -61,10 +69,6 @@ class Consumer:
         connection = channel.connection
         suffix = message.origin.suffix
         size: i64 = len(suffix)
-        if size != self._head_for:
-            arguments = 4 + len(self._tag_bytes) + 9 + size - 1
-            self._head = _DELIVER_HEAD.pack(1, channel.number, arguments, 60, 60) + self._tag_bytes
-            self._head_for = size
         content = message.content
         if entry.is_counted():
             content = entry.counted_content(channel.number, connection.frame_max)
@@ -73,7 +77,7 @@ class Consumer:
         elif message.channel != channel.number:
             content = rechannel(content, channel.number)
         out = connection.output()
-        out.write(self._head)
+        out.write(self.deliver_head(size))
         write_i64_be(out, delivery_tag)
         out.append(1 if entry.redelivered else 0)
         out.write(suffix)

@@ -8,14 +8,17 @@ from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.amqp.methods import QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind
 from warren.broker.arguments import (
+    CLASSIC,
     QUORUM,
     check_queue_arguments,
     check_queue_equivalence,
     compare_flag,
+    integer,
     queue_type,
     resource,
 )
 from warren.broker.declare_exchange import check_binding, strip_line_ends
+from warren.broker.policy_settings import SEGMENT_BYTES_MAX
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
@@ -80,17 +83,23 @@ def _check_equivalence(channel: Channel, queue: Queue, method: QueueDeclare, dur
 
 
 def _check_type(type_: str, name: str, vhost: str, durable: bool, method: QueueDeclare, server_named: bool) -> None:
-    if type_ != QUORUM:
+    if type_ == CLASSIC:
         return
     what = resource("queue", name, vhost)
     if server_named:
-        raise PreconditionFailed("Cannot declare a server-named queue for type rabbit_quorum_queue")
+        raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{type_}_queue")
     if method.auto_delete:
         raise PreconditionFailed(f"invalid property 'auto-delete' for {what}")
     if method.exclusive:
         raise PreconditionFailed(f"invalid property 'exclusive-owner' for {what}")
     if not durable:
         raise PreconditionFailed(f"invalid property 'non-durable' for {what}")
+    size = method.arguments.get("x-stream-max-segment-size-bytes")
+    if size is not None and integer(size) > SEGMENT_BYTES_MAX:
+        raise PreconditionFailed("Exceeded max value for x-stream-max-segment-size-bytes")
+    size = method.arguments.get("x-stream-filter-size-bytes")
+    if size is not None and not 16 <= integer(size) <= 255:
+        raise PreconditionFailed("Invalid value for  x-stream-filter-size-bytes")
 
 
 def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> None:

@@ -46,13 +46,20 @@ class HeartbeatTimer(Timer):
         if connection.heartbeat > 0:
             connection.node.timers.schedule(self, connection.node.now + connection.heartbeat * 500)
 
+    def _send(self, connection: Connection) -> None:
+        is_idle = connection.sent_bytes == self._sent or self._sent < 0
+        self._sent = connection.sent_bytes
+        if is_idle:
+            connection.send(HEARTBEAT_FRAME)
+            # Our own beat is no traffic: else every other one is left out, and a client that allows one timeout of
+            # silence and not two (amqp-client.js) gives us up.
+            self._sent += len(HEARTBEAT_FRAME)
+
     def fire(self, now: i64) -> None:
         connection = self.connection
         if connection.stage == CLOSED:
             return
-        if connection.sent_bytes == self._sent or self._sent < 0:
-            connection.send(HEARTBEAT_FRAME)
-        self._sent = connection.sent_bytes
+        self._send(connection)
         if connection.received_bytes != self._received or connection.is_held():
             self._silent_ticks = 0
         else:

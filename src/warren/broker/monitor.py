@@ -39,10 +39,12 @@ class Monitor:
 
     def expire(self, queue: Queue) -> None:
         try:
+            if queue.exact_expiry is not None:
+                # First whose time was over first, not the head.
+                queue.exact_expiry.drop(queue.node.now)
+                return
             drop_expired(queue)
             arm_expiry(queue)
-            if queue.exact_expiry is not None:
-                queue.exact_expiry.drop(queue.node.now)
         except Exception:
             self.failed(queue)
 

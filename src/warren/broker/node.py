@@ -93,6 +93,7 @@ class Node:
         self.next_turn: list[Connection] = []
         self.answering: list[Confirms] = []
         self._draining: dict[Queue, bool] = {}
+        self._draining_later: dict[Queue, bool] = {}
         self._awaiting: deque[Awaiting] = deque()
         # Channels that queues owe credit.
         self.in_debt: dict[Credit, bool] = {}
@@ -112,6 +113,9 @@ class Node:
 
     def flush(self) -> None:
         """The end of a turn: everything that happened in it takes effect outside."""
+        if self._draining_later:
+            self._draining.update(self._draining_later)
+            self._draining_later = {}
         self.release_synced()
         self._settle_turn()
         self.recorder.commit()
@@ -150,6 +154,11 @@ class Node:
             self.host.wake()
         self._draining[queue] = True
 
+    def drain_later(self, queue: Queue) -> None:
+        """It has had its share of this turn."""
+        self._draining_later[queue] = True
+        self.host.wake()
+
     # -- the store -------------------------------------------------------------------------------------------------
 
     def await_sync(self, channel: Channel, seqno: i64) -> None:
@@ -162,6 +171,8 @@ class Node:
         while awaiting and awaiting[0].position <= synced:
             waiter = awaiting.popleft()
             waiter.channel.sync_reached(waiter.seqno)
+        for stream in self.store.take_committed():
+            self.drain_soon(stream)
         if self.in_debt and not self.store.is_behind():
             in_debt, self.in_debt = self.in_debt, {}
             for credit in in_debt:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from warren.broker.backing import Backing
 from warren.broker.browse import by_sequence
 from warren.broker.message import Entry, Message
-from warren.broker.store import Backing
 
 
 class PriorityBacking(Backing):

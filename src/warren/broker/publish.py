@@ -167,24 +167,24 @@ def deliver_to_queues(channel: Channel, delivery: Delivery, queues: list[Queue])
         _unrouted(channel, delivery)
         return
     accepted = True
-    durable = False
+    is_kept = False
     for queue in queues:
         # A queue deleted since the message was routed (a transaction) drops out silently.
         if queue.deleted:
             continue
         if not node.monitor.publish(queue, delivery):
             accepted = False
-        elif queue.durable:
-            durable = True
+        elif queue.durable and (message.persistent or queue.keeps_all):
+            is_kept = True
     node.counters.routed += 1
-    if message.persistent and durable and node.store.is_behind():
+    if is_kept and node.store.is_behind():
         for queue in queues:
             channel.credit.spend(queue)
     if delivery.seqno == 0:
         return
     if not accepted:
         channel.refused(delivery.seqno)
-    elif message.persistent and durable and node.store.position > node.store.synced:
+    elif is_kept and node.store.position > node.store.synced:
         channel.await_sync(delivery.seqno, queues)
     else:
         channel.confirmed(delivery.seqno)

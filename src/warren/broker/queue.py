@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Table
 from warren.broker.arguments import QueueOptions, integer
+from warren.broker.backing import Backing
 from warren.broker.consumer import Consumer, Consumers
 from warren.broker.deduplication import Deduplication
 from warren.broker.exact_expiry import ExactExpiry
@@ -30,7 +31,6 @@ from warren.broker.limits import drop_excess, is_full_for
 from warren.broker.message import NEVER, Delivery, Entry, Message
 from warren.broker.priority import PriorityBacking
 from warren.broker.retry import Retry
-from warren.broker.store import Backing
 
 if TYPE_CHECKING:
     from warren.broker.connection import Connection
@@ -82,6 +82,8 @@ class Queue(Destination):
         self.arguments = arguments
         # Tells a queue from one of the same name that was deleted before it.
         self.incarnation = incarnation
+        # Everything is kept, also what its publisher called transient.
+        self.keeps_all = False
         self.policy: str | None = None
         self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}
@@ -292,6 +294,10 @@ class Queue(Destination):
             self.backing.settle(entry)
             return
         self.node.dead_letters.add(self, entry, reason, True)
+
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        """What is ready behind the sequence `after`, in order and at most `limit`, left where it is."""
+        return self.backing.browse(after, limit)
 
     def purge(self) -> i64:
         waiting: i64 = 0 if self.retry is None else self.retry.purge()

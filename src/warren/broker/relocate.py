@@ -32,7 +32,7 @@ class Address:
 
 def find(queue: Queue, sequence: i64) -> Entry | None:
     """The ready message with that sequence, left where it is."""
-    found = queue.backing.browse(sequence - 1, 1)
+    found = queue.browse(sequence - 1, 1)
     return found[0] if found and found[0].sequence == sequence else None
 
 

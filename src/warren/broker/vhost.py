@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table, encode_table, plain_table
-from warren.broker.arguments import CLASSIC, check_queue_arguments, queue_type, resource
+from warren.broker.arguments import CLASSIC, STREAM, check_queue_arguments, queue_type, resource
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
@@ -21,6 +21,7 @@ from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
 from warren.broker.queue import Queue
 from warren.broker.schedule import Schedule, schedule_of
+from warren.broker.stream import Stream
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
@@ -161,11 +162,12 @@ class VHost:
     ) -> Queue:
         if durable and not incarnation:
             incarnation = self.node.host.token()
-        queue = Queue(self.node, self.name, name, type_, durable, auto_delete, owner, arguments, incarnation)
+        kind = Stream if type_ == STREAM else Queue
+        queue = kind(self.node, self.name, name, type_, durable, auto_delete, owner, arguments, incarnation)
         queue.decorators = self.node.queue_decorators
         self.queues[name] = queue
         self._apply_queue_policy(queue)
-        if queue.backing.length > 0:
+        if queue.backing.length > 0 and not queue.keeps_all:
             # Recovered: what expired meanwhile goes at once, what will expire has its timer.
             arm_expiry(queue)
         if owner is not None:

@@ -21,6 +21,7 @@ _REFUSED: Final = {
     403: "A change with a session's cookie needs the CSRF token.",
     404: "There is no such thing.",
     405: "The path does not know this method.",
+    409: "It cannot be done as things are, and nothing changed.",
     408: "The body came too slowly.",
     413: "The body is too large.",
     429: "Too many failed logins from this address.",

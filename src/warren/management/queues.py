@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from warren.amqp.fields import plain_table
+from warren.amqp.fields import Field, Table, plain_table
 from warren.amqp.methods import QueueDeclare, QueueDelete, QueuePurge
+from warren.broker import change_queue
 from warren.broker.queue import Queue
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, route
 from warren.management.listing import Item
 from warren.management.refusals import bad_request, not_found
-from warren.management.spec import ARGUMENTS, FLAG, asks, gives, takes
+from warren.management.spec import ARGUMENTS, FLAG, OBJECT, TEXT, asks, gives, list_of, shape, takes
 from warren.management.times import iso
 
 STATS: Final = (
     "publish", "deliver", "deliver_no_ack", "deliver_get", "get", "get_no_ack", "get_empty", "redeliver", "ack",
 )  # fmt: skip
+_CHANGED: Final = shape(("differences",), error=TEXT, reason=TEXT, differences=list_of(OBJECT))
 LEVELS: Final = ("messages", "messages_ready", "messages_unacknowledged", "messages_delayed")
 
 
@@ -111,9 +113,13 @@ async def list_bindings(call: Call) -> Response:
 
 
 @takes(durable=FLAG, auto_delete=FLAG, arguments=ARGUMENTS)
+@asks(apply=FLAG)
+@gives({200: _CHANGED, 201: None, 204: None, 409: _CHANGED})
 async def put(call: Call) -> Response:
     vhost, name, body = call.vhost_to_use(), call.path("name"), await call.body()
     is_new = name not in vhost.queues
+    if call.flag("apply") and not is_new:
+        return change(call, arguments_in(body))
     call.act(
         QueueDeclare(
             queue=name,
@@ -135,6 +141,45 @@ async def delete(call: Call) -> Response:
 async def purge(call: Call) -> Response:
     call.act(QueuePurge(queue=find(call).name))
     return done()
+
+
+@takes("arguments", arguments=ARGUMENTS)
+@gives({200: _CHANGED, 409: _CHANGED})
+async def patch(call: Call) -> Response:
+    """Give the queue these arguments in place; what cannot change is told, and then nothing does."""
+    body = call.required(await call.body(), "arguments")
+    return change(call, arguments_in(body))
+
+
+def change(call: Call, arguments: Table) -> Response:
+    vhost, queue = call.vhost_to_use(), find(call)
+    call.node.access.check(call.user.name, vhost.name, "queue", queue.name, "configure")
+    dead_letters = arguments.get("x-dead-letter-exchange")
+    if dead_letters is not None and isinstance(dead_letters.value, str):
+        call.node.access.check(call.user.name, vhost.name, "queue", queue.name, "read")
+        call.node.access.check(call.user.name, vhost.name, "exchange", dead_letters.value, "write")
+    found = change_queue.change(vhost, queue, arguments)
+    obstacles = [describe_difference(each) for each in found if each.obstacle]
+    if obstacles:
+        first = obstacles[0]
+        reason = (
+            f"{first['argument']} cannot change from {first['current']!r} to {first['wanted']!r}: {first['obstacle']}"
+        )
+        return JSONResponse({"error": "not_changeable", "reason": reason, "differences": obstacles}, 409)
+    return JSONResponse({"differences": [describe_difference(each) for each in found]})
+
+
+def describe_difference(difference: change_queue.Difference) -> Item:
+    return {
+        "argument": difference.argument,
+        "current": value_of(difference.current),
+        "wanted": value_of(difference.wanted),
+        "obstacle": difference.obstacle,
+    }
+
+
+def value_of(field: Field | None) -> object:
+    return None if field is None else plain_table({"value": field})["value"]
 
 
 @takes("action", action={"type": "string", "enum": ["sync", "cancel_sync"]})
@@ -159,7 +204,7 @@ ROUTES: Final = [
     route("/api/queues", GET=list_queues),
     route("/api/queues/detailed", GET=list_queues),
     route("/api/queues/{vhost}", GET=list_queues),
-    route("/api/queues/{vhost}/{name}", GET=show, PUT=put, DELETE=delete),
+    route("/api/queues/{vhost}/{name}", GET=show, PUT=put, PATCH=patch, DELETE=delete),
     route("/api/queues/{vhost}/{name}/contents", DELETE=purge),
     route("/api/queues/{vhost}/{name}/bindings", GET=list_bindings),
     route("/api/queues/{vhost}/{name}/actions", POST=act_on_mirrors),

@@ -88,8 +88,10 @@ class LoopHost:
             return
         try:
             node.flush()
-            if self._syncer is not None:
-                self._syncer.kick()
+            syncer = self._syncer
+            while syncer is not None and syncer.kick():
+                # Confirms that waited for it go out in the same turn.
+                node.flush()
             timer.arm()
         except OSError as error:
             # What was not made durable must not be promised: no retry, no confirm, stop.

@@ -73,7 +73,7 @@ class Server:
                 for line in self._store.unclaimed():
                     log.error("store: %s are dropped: there is no such queue any more", line)
                 self._store.forget_unclaimed()
-                self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal)
+                self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal, self._alone_for)
             self.host.attach(self.node, self._syncer)
             self._alarms = self._watch()
             self.listeners = await listen(self.loop, self.config, self._make_transport)
@@ -106,6 +106,9 @@ class Server:
             self._fatal(error)
         if self._syncer is not None:
             await self._syncer.finish()
+
+    def _alone_for(self) -> int:
+        return self.roster.speaks_alone_for(self.clock.now())
 
     def _open_store(self, folder: Path) -> LogStore:
         try:

@@ -99,9 +99,11 @@ def _by_sequence(place: Place) -> int:
 
 
 def _read(lane: Lane, place: Place) -> Entry | None:
-    """None when its record is damaged, which is found out and told when its turn comes."""
+    """None when its record cannot be read or is damaged, which is found out and told when its turn comes."""
     row = place.row
     data = lane.store.read(place.segment, row.offset, row.size)
+    if data is None:
+        return None
     end = record_at(data, 0, place.segment.number, row.offset) if len(data) == row.size else -1
     if end != row.size or not has_place(data, 0, lane.number, row.sequence):
         return None

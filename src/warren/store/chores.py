@@ -27,15 +27,22 @@ class SyncJob:
 class Chore:
     """Something that may be done once the log is durable up to `after`."""
 
-    def __init__(self, after: i64, segment: Segment) -> None:
+    def __init__(self, after: i64) -> None:
         self.after: i64 = after
-        self.segment = segment
 
     def run(self, disk: Disk) -> None:
         raise NotImplementedError
 
 
-class IndexChore(Chore):
+class SegmentChore(Chore):
+    """On a segment of the log."""
+
+    def __init__(self, after: i64, segment: Segment) -> None:
+        super().__init__(after)
+        self.segment = segment
+
+
+class IndexChore(SegmentChore):
     """Write the index of a sealed segment, so that its rows need no memory and a restart need not scan it."""
 
     def __init__(self, after: i64, segment: Segment, data: bytes, offsets: list[int]) -> None:
@@ -47,7 +54,7 @@ class IndexChore(Chore):
         disk.replace(index_name(self.segment.number), self.data)
 
 
-class SettledChore(Chore):
+class SettledChore(SegmentChore):
     """Write down which entries of a segment are settled, so that the records that say so may go."""
 
     def __init__(self, after: i64, segment: Segment, data: bytes, wanted_by: Segment) -> None:
@@ -59,7 +66,7 @@ class SettledChore(Chore):
         disk.replace(settled_name(self.segment.number), self.data)
 
 
-class DeleteChore(Chore):
+class DeleteChore(SegmentChore):
     """The log first: an index without it says that everything in it was settled, or that the log was lost."""
 
     def run(self, disk: Disk) -> None:

@@ -140,14 +140,14 @@ def record_at(data: bytes, at: i64, segment: i64, offset: i64) -> i64:
     return end
 
 
-def next_record(data: bytes, at: i64, segment: i64) -> i64:
-    """The next place at or after `at` of a whole segment where a record begins; -1 if there is none."""
+def next_record(data: bytes, at: i64, segment: i64, base: i64 = 0) -> i64:
+    """The next place at or after `at` where a record begins, in bytes that stand at `base` of their file; or -1."""
     marker = b"WR"
     # Bodies are strangers' bytes: one that is full of record headers must not make this take for ever.
     patience = _PATIENCE * max(len(data), 1 << 20)
     found: i64 = data.find(marker, at)
     while found >= 0 and patience > 0:
-        if record_at(data, found, segment, found) >= 0:
+        if record_at(data, found, segment, base + found) >= 0:
             return found
         if len(data) - found >= RECORD_HEADER_SIZE:
             length = i64(read_i32_be(data, found + 4))

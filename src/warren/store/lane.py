@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from warren.broker.backing import Backing
 from warren.broker.browse import by_sequence
 from warren.broker.message import Entry, Message, short
-from warren.broker.store import Backing
 from warren.store.browse import find_paged, paged_after, paged_expiries
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
@@ -223,10 +223,14 @@ class Lane(Backing):
         start = rows[0].offset
         size = rows[-1].offset + rows[-1].size - start
         data = self.store.read(segment, start, size)
-        if len(data) < size and len(rows) > 1:
+        if (data is None or len(data) < size) and len(rows) > 1:
             # Something on the way cannot be read: each for itself, so that the others are not lost with it.
             for row in rows:
                 self._load_window(segment, [row])
+            return
+        if data is None:
+            self._leave_out(rows[0])
+            self.store.unreadable(self, segment, rows[0])
             return
         for row in rows:
             at = row.offset - start
@@ -240,10 +244,13 @@ class Lane(Backing):
     def lose(self, segment: Segment, row: Row) -> None:
         """Its record is damaged. Nothing is lost as long as it is in memory."""
         if row.sequence >= self.first_paged():
-            self.paged -= 1
-            self.length -= 1
-            self.body_bytes -= row.body_size
+            self._leave_out(row)
         self.store.damaged(self, segment, row)
+
+    def _leave_out(self, row: Row) -> None:
+        self.paged -= 1
+        self.length -= 1
+        self.body_bytes -= row.body_size
 
     def _entry(self, segment: Segment, row: Row, message: Message) -> Entry:
         entry = Entry(message, self.queue, row.sequence, row.expires_at)

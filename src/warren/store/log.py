@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
+from warren.broker.backing import Backing
 from warren.broker.message import Entry, Message
-from warren.broker.store import Backing, Store
-from warren.store.chores import Chore, DeleteChore, IndexChore, SettledChore, SyncJob
+from warren.broker.store import Store
+from warren.store.chores import Chore, DeleteChore, IndexChore, SegmentChore, SettledChore, SyncJob
 from warren.store.disk import Disk
 from warren.store.format import (
     DELIVERED,
@@ -35,9 +36,11 @@ from warren.store.index import encode_index, encode_settled
 from warren.store.lane import Lane
 from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, SPARSE, Row, Run, Segment, index_name, segment_name
+from warren.store.streams import StreamLogs
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
+    from warren.broker.stream_log import StreamLog
 
 SEGMENT_BYTES: Final[i64] = 32 * 1024 * 1024
 # What one queue keeps in memory, and how many messages are read back at once.
@@ -95,6 +98,8 @@ class LogStore(Store):
         self.moved: dict[int, int] = {}
         self._open_for_reading: dict[int, Segment] = {}
         self.active = Segment(0)
+        # Streams have files of their own, which are written and synced together with the log.
+        self.streams = StreamLogs(self, disk)
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
@@ -107,6 +112,12 @@ class LogStore(Store):
             self.next_lane += 1
         self.lanes[lane.number] = lane
         return lane
+
+    def open_stream(self, queue: Queue) -> StreamLog:
+        return self.streams.open(queue)
+
+    def take_committed(self) -> list[Queue]:
+        return self.streams.take_committed()
 
     def release(self, queue: Queue) -> None:
         self._finish_record()
@@ -123,6 +134,7 @@ class LogStore(Store):
     def delete(self, queue: Queue) -> None:
         for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
             self.delete_lane(lane)
+        self.streams.delete(queue)
 
     def delete_lane(self, lane: Lane) -> None:
         del self.lanes[lane.number]
@@ -280,6 +292,7 @@ class LogStore(Store):
             raise
 
     def _write(self) -> None:
+        self.streams.write()
         self._finish_record()
         if len(self._settled) > 0:
             payload = self._settled.getvalue()
@@ -376,14 +389,14 @@ class LogStore(Store):
         self._syncing = True
         segments = self._unsynced
         self._unsynced = []
-        job = SyncJob(
+        new_names = self.streams.takes_new_names() or self._new_names
+        self._new_names = False
+        return SyncJob(
             self.written,
-            [segment.handle for segment in segments],
-            self._new_names,
+            [segment.handle for segment in segments] + self.streams.begin_sync(),
+            new_names,
             struct.pack(">QQ", self.active.number, self.active.size),
         )
-        self._new_names = False
-        return job
 
     def sync_done(self, job: SyncJob) -> None:
         self._syncing = False
@@ -391,6 +404,7 @@ class LogStore(Store):
         self._mark = job.mark
         if job.new_names:
             self.is_named = True
+        self.streams.sync_done()
 
     def is_behind(self) -> bool:
         return self.position - self.synced > BEHIND_CHANGES
@@ -459,6 +473,9 @@ class LogStore(Store):
             count = recovered.count(self)
             if count > 0:
                 lines.append(f"{count} messages of queue '{recovered.name}' in vhost '{recovered.vhost}'")
+        for stream in self.streams.recovered.values():
+            if stream.count() > 0:
+                lines.append(f"{stream.count()} messages of stream '{stream.name}' in vhost '{stream.vhost}'")
         return lines
 
     def forget_unclaimed(self) -> None:
@@ -466,18 +483,23 @@ class LogStore(Store):
         for recovered in list(self.recovered.values()):
             self.forget_lane(recovered.number)
         self.recovered.clear()
+        self.streams.forget_unclaimed()
         for segment in list(self.segments.values()):
             self.consider(segment)
 
     def next_chore(self) -> Chore | None:
         """The next piece of file work whose time has come. It runs in the thread that syncs."""
-        for index, chore in enumerate(self._chores):
-            if chore.after <= self.synced:
-                del self._chores[index]
-                return chore
+        for chores in (self._chores, self.streams.chores):
+            for index, chore in enumerate(chores):
+                if chore.after <= self.synced:
+                    del chores[index]
+                    return chore
         return None
 
     def chore_done(self, chore: Chore) -> None:
+        if not isinstance(chore, SegmentChore):
+            self.streams.chore_done(chore)
+            return
         segment = chore.segment
         segment.busy = False
         if isinstance(chore, IndexChore):
@@ -498,7 +520,8 @@ class LogStore(Store):
 
     # -- reading back ----------------------------------------------------------------------------------------------
 
-    def read(self, segment: Segment, offset: i64, size: i64) -> bytes:
+    def read(self, segment: Segment, offset: i64, size: i64) -> bytes | None:
+        """None when the disk says that it cannot: that may pass, so nothing is given up for it."""
         if segment is self.active and offset + size > segment.size:
             self.write()
         self._open_log(segment)
@@ -507,8 +530,7 @@ class LogStore(Store):
         except OSError as error:
             if error.errno != EIO:
                 raise
-            # A bad sector is damage like any other.
-            return b""
+            return None
 
     def read_rows(self, segment: Segment, run: Run, first: i64, count: i64) -> bytes:
         if segment is self.active:
@@ -557,6 +579,16 @@ class LogStore(Store):
         )
         self.settle(segment.number << 32 | row.ordinal)
 
+    def unreadable(self, lane: Lane, segment: Segment, row: Row) -> None:
+        """The disk failed to read it, which says nothing of the bytes: they stay for the next start."""
+        queue = lane.queue
+        segment.unreadable = True
+        queue.node.host.log(
+            40,
+            f"store: queue '{queue.name}' in vhost '{queue.vhost}' cannot read message {row.sequence}: "
+            f"I/O error in segment {segment.number} at byte {row.offset}; it stays there and is tried again at restart",
+        )
+
     def close(self) -> None:
         """Everything written was synced by whoever calls this. The log says so, to tell damage from a torn tail."""
         if self._mark and self.failure is None:
@@ -570,3 +602,4 @@ class LogStore(Store):
                 self.failure = error
         for segment in self.segments.values():
             self.close_files(segment)
+        self.streams.close()

@@ -35,6 +35,7 @@ from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
+from warren.store.stream_recovery import recover_streams
 
 
 def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
@@ -45,6 +46,7 @@ def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
     for segment in store.segments.values():
         if not segment.indexed:
             store.seal(segment)
+    store.log_lines += recover_streams(store.streams)
     store.continue_after(survey.last_number, survey.last_size)
     if survey.orphans:
         survey.bury_orphans(store)

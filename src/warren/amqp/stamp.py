@@ -1,0 +1,77 @@
+"""A header put into content that is otherwise left as it came: spliced in, without decoding anything else.
+
+Who reads a stream, or browses a queue, is told where each message stands by such a header.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i64_be
+from mypy_extensions import i64, u8
+
+from warren.amqp.constants import FRAME_END, FRAME_HEADER
+from warren.amqp.fields import Field, Table
+from warren.amqp.frames import body_of, content_frames, properties_span, rechannel
+from warren.amqp.numbers import write_u16, write_u32
+from warren.amqp.properties import (
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    HEADERS,
+    decode_properties,
+    encode_properties,
+)
+
+# Where the properties' flags stand in a content header frame, and how long a field of type `l` is beside its name.
+_FLAGS_AT: Final[i64] = 19
+_LONG_SIZE: Final[i64] = 10
+
+
+def stamped(content: bytes, channel: i64, name: bytes, value: i64) -> bytes:
+    """The same content for `channel` with header `name` (ASCII) = `value`, a long; one of that name is replaced."""
+    flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
+    end: i64 = i64(read_i32_be(content, 3)) + 7
+    at: i64 = _FLAGS_AT + 2
+    if flags & 1:
+        return _rebuilt(content, channel, name, value)
+    if flags & CONTENT_TYPE:
+        at += 1 + i64(content[at])
+    if flags & CONTENT_ENCODING:
+        at += 1 + i64(content[at])
+    rest = at
+    size: i64 = 0
+    if flags & HEADERS:
+        size = i64(read_i32_be(content, at)) & 0xFFFFFFFF
+        rest = at + 4 + size
+        if name in content[at + 4 : rest]:
+            return _rebuilt(content, channel, name, value)
+    added: i64 = len(name) + _LONG_SIZE
+    grown = added if flags & HEADERS else added + 4
+    writer = BytesWriter()
+    writer.append(FRAME_HEADER)
+    write_u16(writer, channel)
+    write_u32(writer, end - 7 + grown)
+    writer.write(content[7:_FLAGS_AT])
+    write_u16(writer, flags | HEADERS)
+    writer.write(content[_FLAGS_AT + 2 : at])
+    write_u32(writer, size + added)
+    if size > 0:
+        writer.write(content[at + 4 : rest])
+    writer.append(u8(len(name)))
+    writer.write(name)
+    writer.append(0x6C)
+    write_i64_be(writer, value)
+    writer.write(content[rest:end])
+    writer.append(FRAME_END)
+    if end + 1 < len(content):
+        writer.write(rechannel(content[end + 1 :], channel))
+    return writer.getvalue()
+
+
+def _rebuilt(content: bytes, channel: i64, name: bytes, value: i64) -> bytes:
+    start, end = properties_span(content)
+    properties = decode_properties(content, start, end)
+    headers: Table = {} if properties.headers is None else properties.headers
+    headers[name.decode()] = Field("l", value)
+    properties.headers = headers
+    return content_frames(channel, encode_properties(properties), body_of(content), 0)

@@ -1,0 +1,300 @@
+"""A stream: a queue whose messages stay. It appends what is published, and consumers read it where they like.
+
+Reading removes nothing, so an ack only makes room for the next delivery, and so do nack and reject. Each consumer has
+a cursor; what leaves a stream leaves by retention (stream_log.py). Everything is durable, whatever its publisher said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import read_i16_be, read_i32_be, write_i64_be
+from mypy_extensions import i64
+
+from warren.amqp.fields import Field, Table
+from warren.amqp.frames import needs_reframing, rechannel, reframe
+from warren.amqp.properties import HEADERS
+from warren.broker.arguments import integer, is_integer, resource
+from warren.broker.backing import Backing
+from warren.broker.consumer import Consumer
+from warren.broker.message import NEVER, Delivery, Entry, Message, Origin
+from warren.broker.policy_settings import age_in_ms
+from warren.broker.queue import Queue
+from warren.broker.stream_browse import browse_stream
+from warren.broker.stream_log import KEPT_CHANNEL, SEGMENT_BYTES, StreamCursor, StreamLog, StreamRecord
+from warren.errors import NotImplementedByBroker, PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+    from warren.broker.connection import Connection
+    from warren.broker.node import Node
+
+# What one consumer may read in a turn: ten that replay a stream leave room for those who publish.
+TURN_BYTES: Final[i64] = 131072
+_FILTER_VALUE: Final = "x-stream-filter-value"
+_FILTER_VALUE_BYTES: Final = b"x-stream-filter-value"
+# In a content header frame: where the property flags stand.
+_FLAGS_AT: Final[i64] = 19
+# Beyond any offset and any date.
+_FAR: Final = 1 << 52
+
+
+class StreamConsumer(Consumer):
+    def __init__(self, channel: Channel, queue: Stream, tag: str, exclusive: bool, arguments: Table) -> None:
+        super().__init__(channel, queue, tag, False, exclusive, 0, arguments)
+        self.cursor: StreamCursor = queue.log.cursor(_start(queue, arguments.get("x-stream-offset")))
+        self._filters = _filters(arguments.get("x-stream-filter"))
+        unfiltered = arguments.get("x-stream-match-unfiltered")
+        self._takes_unfiltered = unfiltered is not None and unfiltered.value is True
+        # Stands for every delivery alike in the channel's list of what is unacked: an ack is worth one place.
+        self.place = Entry(Message(Origin("", [""]), b"", 0, 0), queue, 0, NEVER)
+        self.place.consumer = self
+
+    def wants(self, record: StreamRecord) -> bool:
+        filters = self._filters
+        if filters is None:
+            return True
+        value = record.filter_value
+        return self._takes_unfiltered if value is None else value in filters
+
+    def send_record(self, record: StreamRecord) -> None:
+        channel = self.channel
+        connection = channel.connection
+        size = record.suffix_size
+        wire = record.wire
+        self.unacked += 1
+        tag = channel.unacked.add(self.place)
+        out = connection.output()
+        out.write(self.deliver_head(size))
+        write_i64_be(out, tag)
+        out.append(0)
+        if channel.number == KEPT_CHANNEL and len(wire) <= connection.frame_max:
+            out.write(wire)
+        else:
+            content = wire[size:]
+            out.write(wire[:size])
+            if needs_reframing(content, connection.frame_max):
+                out.write(reframe(content, channel.number, connection.frame_max))
+            else:
+                out.write(rechannel(content, channel.number))
+        connection.wrote(len(wire) + 32)
+
+
+class Stream(Queue):
+    def __init__(
+        self,
+        node: Node,
+        vhost: str,
+        name: str,
+        type_: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: Connection | None,
+        arguments: Table,
+        incarnation: str = "",
+    ) -> None:
+        super().__init__(node, vhost, name, type_, durable, auto_delete, owner, arguments, incarnation)
+        self.keeps_all = True
+        backing = self.backing
+        assert isinstance(backing, StreamLog)
+        self.log: StreamLog = backing
+        self.readers: list[StreamConsumer] = []
+        self._first_reader: i64 = 0
+        self._set_retention()
+
+    def _open_backing(self) -> Backing:
+        return self.node.store.open_stream(self)
+
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        """An offset is a sequence less one: sequences begin with 1."""
+        return browse_stream(self, self.log, after, limit)
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def publish(self, delivery: Delivery) -> bool:
+        message = delivery.message
+        node = self.node
+        if self.deduplication is not None and self.deduplication.is_duplicate(message, node.now):
+            return True
+        self.counters.published += 1
+        log = self.log
+        log.append(message, _filter_value(message), node.now)
+        if self.readers and log.committed == log.next_offset:
+            node.drain_soon(self)
+        return True
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Everybody gets a little, and whoever could take more goes on in the next turn."""
+        readers = self.readers
+        count: i64 = len(readers)
+        if count == 0:
+            return
+        first = self._first_reader % count
+        self._first_reader = first + 1
+        goes_on = False
+        for index in range(count):
+            if self._feed(readers[(first + index) % count]):
+                goes_on = True
+        if goes_on:
+            self.node.drain_later(self)
+
+    def _feed(self, consumer: StreamConsumer) -> bool:
+        """True when there may be more for it."""
+        cursor = consumer.cursor
+        budget = TURN_BYTES
+        while consumer.can_take():
+            if budget <= 0:
+                return True
+            record = cursor.next()
+            if record is None:
+                return False
+            budget -= record.size()
+            if consumer.wants(record):
+                self.counters.delivered += 1
+                self.unacked += 1
+                consumer.send_record(record)
+        return False
+
+    def get(self) -> Entry | None:
+        raise NotImplementedByBroker(f"basic.get not supported by stream queues {self._resource()}")
+
+    # -- settling --------------------------------------------------------------------------------------------------
+
+    def ack(self, entry: Entry) -> None:
+        self.counters.acked += 1
+        self._give_back(entry)
+
+    def reject(self, entry: Entry) -> None:
+        self._give_back(entry)
+
+    def requeue(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self._give_back(entry)
+        self.drain()
+
+    def _give_back(self, entry: Entry) -> None:
+        self.unacked -= 1
+        consumer = entry.consumer
+        if consumer is not None:
+            consumer.unacked -= 1
+
+    def purge(self) -> i64:
+        raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self._resource()}")
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        super().add_consumer(consumer)
+        if isinstance(consumer, StreamConsumer):
+            self.readers.append(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        super().remove_consumer(consumer)
+        if isinstance(consumer, StreamConsumer) and consumer in self.readers:
+            self.readers.remove(consumer)
+            consumer.cursor.close()
+
+    # -- rules -----------------------------------------------------------------------------------------------------
+
+    def apply_policy(self, policy: str | None, operator_policy: str | None, definition: dict[str, object]) -> None:
+        super().apply_policy(policy, operator_policy, definition)
+        self._set_retention()
+        self.log.retain(self.node.now)
+
+    def _set_retention(self) -> None:
+        """A policy wins over the argument, as RabbitMQ has it for streams."""
+        log = self.log
+        log.segment_bytes = self._number("stream-max-segment-size-bytes", SEGMENT_BYTES)
+        log.max_bytes = self._number("max-length-bytes", -1)
+        age = self.effective_policy.get("max-age")
+        field = self.arguments.get("x-max-age")
+        text = age if isinstance(age, str) else "" if field is None else str(field.value)
+        log.max_age = age_in_ms(text) if text else -1
+
+    def _number(self, key: str, default: i64) -> i64:
+        value = self.effective_policy.get(key)
+        if isinstance(value, int):
+            return value
+        field = self.arguments.get("x-" + key)
+        return default if field is None else integer(field)
+
+    def restart(self) -> None:
+        """After a failure. Nothing in memory is in doubt but who reads."""
+        for consumer in self.consumers.all():
+            self.remove_consumer(consumer)
+        self.unacked = 0
+
+    def close(self) -> None:
+        super().close()
+        for reader in self.readers:
+            reader.cursor.close()
+        self.readers.clear()
+
+    def _resource(self) -> str:
+        return resource("queue", self.name, self.vhost)
+
+
+def check_stream_consumer(channel: Channel, queue: Stream, no_ack: bool) -> None:
+    what = resource("queue", queue.name, queue.vhost)
+    if channel.consumer_prefetch == 0:
+        raise PreconditionFailed(f"consumer prefetch count is not set for stream {what}")
+    if no_ack:
+        raise NotImplementedByBroker(f"automatic acknowledgement not supported by stream {what}")
+    if channel.prefetch != 0:
+        raise NotImplementedByBroker(f"{what} does not support global qos")
+
+
+def _start(queue: Stream, field: Field | None) -> i64:
+    """x-stream-offset: where to begin."""
+    log = queue.log
+    if field is None or field.value == "next":
+        return log.next_offset
+    if field.value == "first":
+        return log.first_offset
+    if field.value == "last":
+        return max(log.committed - 1, log.first_offset)
+    if field.tag == "T" and isinstance(field.value, int):
+        return log.offset_at(min(field.value, _FAR) * 1000)
+    if is_integer(field):
+        return min(max(integer(field), 0), _FAR)
+    age = age_in_ms(field.value) if isinstance(field.value, str) else 0
+    if age == 0:
+        raise PreconditionFailed(
+            f"invalid arg 'x-stream-offset' for {resource('queue', queue.name, queue.vhost)}: "
+            "use first, last, next, an offset, a timestamp or an interval such as 1h"
+        )
+    return log.offset_at(queue.node.now - age)
+
+
+def _filters(field: Field | None) -> list[bytes] | None:
+    """x-stream-filter: one string or several; what is neither filters nothing, as in RabbitMQ."""
+    if field is None:
+        return None
+    if field.tag == "A" and isinstance(field.value, list):
+        found = [_text(item) for item in field.value]
+        return [value for value in found if value is not None]
+    value = _text(field)
+    return None if value is None else [value]
+
+
+def _text(field: Field) -> bytes | None:
+    value = field.value
+    if field.tag != "S":
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    return value if isinstance(value, bytes) else None
+
+
+def _filter_value(message: Message) -> bytes | None:
+    content = message.content
+    if not i64(read_i16_be(content, _FLAGS_AT)) & HEADERS:
+        return None
+    # Headers are decoded only where the name occurs at all.
+    if _FILTER_VALUE_BYTES not in content[_FLAGS_AT : 7 + i64(read_i32_be(content, 3))]:
+        return None
+    headers = message.properties().headers
+    field = None if headers is None else headers.get(_FILTER_VALUE)
+    return None if field is None else _text(field)

@@ -1,0 +1,333 @@
+"""A stream on disk: files that are appended to and read by cursors, each at a place of its own.
+
+What was just written is also in memory, one copy for all who read along. Everybody else reads blocks of a file, so a
+reader costs one block of memory, however long the stream is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from errno import EIO
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from warren.broker.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
+from warren.store.format import RECORD_HEADER_SIZE, next_record, record_at, write_record
+from warren.store.stream_format import (
+    STREAM_MESSAGE,
+    FileHeader,
+    claimed_size,
+    file_name,
+    index_name,
+    offset_of,
+    read_stream_record,
+    write_stream_record,
+)
+from warren.store.stream_segment import StreamSegment, position_of, rows_of_index
+
+if TYPE_CHECKING:
+    from warren.broker.queue import Queue
+    from warren.store.streams import StreamLogs
+
+BLOCK_BYTES: Final[i64] = 262144
+TAIL_BYTES: Final[i64] = 524288
+# A file is no longer than this, whatever a declaration allows: a restart reads the last one.
+FILE_BYTES: Final[i64] = 64 * 1024 * 1024
+_OFFSET_COLUMN: Final[i64] = 0
+_TIME_COLUMN: Final[i64] = 8
+_ERROR: Final = 40
+
+
+class Block:
+    """Bytes that were written at one time, still in memory."""
+
+    def __init__(self, segment: StreamSegment, start: i64, data: bytes) -> None:
+        self.segment = segment
+        self.start: i64 = start
+        self.data = data
+
+
+class DiskStreamLog(StreamLog):
+    def __init__(self, logs: StreamLogs, queue: Queue, segments: list[StreamSegment], next_number: i64) -> None:
+        super().__init__()
+        self.logs = logs
+        self.queue = queue
+        self.incarnation = queue.incarnation
+        # Oldest first. The last one is written to, unless it is sealed.
+        self.segments = segments
+        self._next_number: i64 = next_number
+        self._out = BytesWriter()
+        self._tail: deque[Block] = deque()
+        self._tail_bytes: i64 = 0
+        # How far the log knows itself to be durable, to be written with the next batch.
+        self.mark = b""
+        for segment in segments:
+            self.length += segment.count
+            self.body_bytes += segment.body_bytes
+            self.last_timestamp = max(self.last_timestamp, segment.last_timestamp)
+        if segments:
+            self.first_offset = segments[0].first_offset
+            self.next_offset = segments[-1].end_offset
+            self.committed = self.next_offset
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def keep(self, record: StreamRecord, body_size: i64) -> None:
+        segment = self._active()
+        position = segment.size + len(self._out)
+        write_stream_record(self._out, record, body_size, segment.seed, position)
+        segment.add(record.offset, record.timestamp, body_size, position)
+        self.logs.changed(self)
+
+    def _active(self) -> StreamSegment:
+        if self.segments and not self.segments[-1].is_sealed:
+            return self.segments[-1]
+        number = self._next_number
+        self._next_number = number + 1
+        previous_size = self.segments[-1].size if self.segments else 0
+        segment = StreamSegment(self.incarnation, number)
+        # Already counted: it is being appended.
+        segment.first_offset = self.next_offset - 1
+        segment.end_offset = segment.first_offset
+        queue = self.queue
+        header = FileHeader(queue.vhost, queue.name, self.incarnation, number, previous_size, segment.first_offset)
+        self._out.write(header.encode())
+        segment.header_size = header.size
+        self.segments.append(segment)
+        return segment
+
+    def write(self) -> StreamSegment:
+        """Hand what was appended to the operating system; gives the segment that it went to."""
+        segment = self.segments[-1]
+        is_new = segment.handle < 0
+        if is_new:
+            segment.handle = self.logs.disk.create(file_name(self.incarnation, segment.number))
+        if self.mark:
+            write_record(self._out, 5, self.mark, segment.seed, segment.size + len(self._out))
+            self.mark = b""
+        data = self._out.getvalue()
+        self._out = BytesWriter()
+        self.logs.disk.append(segment.handle, data)
+        self._remember(Block(segment, segment.size, data))
+        segment.size += len(data)
+        if is_new:
+            self.retain(self.last_timestamp)
+        return segment
+
+    def _remember(self, block: Block) -> None:
+        tail = self._tail
+        tail.append(block)
+        self._tail_bytes += len(block.data)
+        while len(tail) > 1 and self._tail_bytes > TAIL_BYTES:
+            self._tail_bytes -= len(tail.popleft().data)
+
+    def is_full(self, segment: StreamSegment) -> bool:
+        return segment.size >= min(self.segment_bytes, FILE_BYTES) and segment.is_named
+
+    def retain(self, now: i64) -> None:
+        segments = self.segments
+        total: i64 = 0
+        for segment in segments:
+            total += segment.size
+        while len(segments) > 1 and is_spent(self, total, segments[0].last_timestamp, now):
+            gone = segments.pop(0)
+            total -= gone.size
+            self.length -= gone.count
+            self.body_bytes -= gone.body_bytes
+            self.first_offset = segments[0].first_offset
+            self.logs.drop(gone)
+
+    def segment_count(self) -> i64:
+        return len(self.segments)
+
+    def disk_bytes(self) -> i64:
+        total: i64 = 0
+        for segment in self.segments:
+            total += segment.size
+        return total
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def cursor(self, offset: i64) -> StreamCursor:
+        return DiskCursor(self, offset)
+
+    def offset_at(self, timestamp: i64) -> i64:
+        for segment in self.segments:
+            if segment.last_timestamp < timestamp:
+                continue
+            cursor = DiskCursor(self, segment.first_offset)
+            cursor.enter_at(segment, position_of(self.rows(segment), _TIME_COLUMN, timestamp, segment.header_size))
+            record = cursor.next()
+            while record is not None and record.timestamp < timestamp:
+                record = cursor.next()
+            cursor.close()
+            return self.committed if record is None else record.offset
+        return self.next_offset
+
+    def find(self, offset: i64) -> StreamSegment | None:
+        """The segment that has the offset, or would have it."""
+        found: StreamSegment | None = None
+        for segment in self.segments:
+            if found is None or segment.first_offset <= offset:
+                found = segment
+        return found
+
+    def place_of(self, segment: StreamSegment, offset: i64) -> i64:
+        if offset >= segment.end_offset:
+            # Only where it is being written, what is not yet in the file counts as well.
+            is_last = segment is self.segments[-1]
+            return segment.size + len(self._out) if is_last else segment.size
+        return position_of(self.rows(segment), _OFFSET_COLUMN, offset + 1, segment.header_size)
+
+    def rows(self, segment: StreamSegment) -> bytes:
+        if not segment.is_indexed:
+            return segment.rows_in_memory()
+        return rows_of_index(self.logs.read_whole(index_name(self.incarnation, segment.number)), segment)
+
+    def after(self, segment: StreamSegment) -> StreamSegment | None:
+        for other in self.segments:
+            if other.number > segment.number:
+                return other
+        return None
+
+    def block_at(self, segment: StreamSegment, position: i64) -> Block | None:
+        """What is in memory from there on."""
+        for block in self._tail:
+            if block.segment is segment and block.start <= position < block.start + len(block.data):
+                return block
+        return None
+
+    def read(self, segment: StreamSegment, position: i64, size: i64) -> bytes:
+        try:
+            if segment.handle < 0:
+                segment.handle = self.logs.disk.open(file_name(self.incarnation, segment.number))
+            return self.logs.disk.read(segment.handle, size, position)
+        except OSError as error:
+            if error.errno != EIO and not isinstance(error, FileNotFoundError):
+                raise
+            # A bad sector, or a file that somebody took away, is damage like any other.
+            return b""
+
+    def wound(self, segment: StreamSegment, position: i64) -> i64:
+        """There is damage at this position: where does reading go on? Told once, whoever comes across it."""
+        known = segment.wounds.get(position)
+        if known is not None:
+            return known
+        rest = self.read(segment, position, segment.durable - position)
+        found = next_record(rest, 1, segment.seed, position)
+        end = position + found if found >= 0 else segment.durable
+        segment.wounds[position] = end
+        self.queue.node.host.log(
+            _ERROR,
+            f"store: stream '{self.queue.name}' in vhost '{self.queue.vhost}' lost messages: "
+            f"{file_name(self.incarnation, segment.number)} is damaged from byte {position} to {end}",
+        )
+        return end
+
+    def release(self, segment: StreamSegment) -> None:
+        """A cursor has left it."""
+        segment.users -= 1
+        self.logs.close_if_idle(segment)
+
+
+class DiskCursor(StreamCursor):
+    def __init__(self, log: DiskStreamLog, next_offset: i64) -> None:
+        super().__init__(next_offset)
+        self._log = log
+        self._segment: StreamSegment | None = None
+        # A part of the segment's file, where it stands in it, and how much of it was read.
+        self._data = b""
+        self._base: i64 = 0
+        self._at: i64 = 0
+
+    def next(self) -> StreamRecord | None:
+        while True:
+            segment = self._segment
+            if segment is None or segment.is_gone:
+                if not self._enter():
+                    return None
+                continue
+            data = self._data
+            at = self._at
+            if at >= len(data):
+                if not self._refill(segment):
+                    return None
+                continue
+            end = record_at(data, at, segment.seed, self._base + at)
+            if end < 0:
+                self._mend(segment)
+                continue
+            self._at = end
+            if data[at + 2] != STREAM_MESSAGE:
+                continue
+            offset = offset_of(data, at)
+            if offset >= self.next_offset:
+                self.next_offset = offset + 1
+                return read_stream_record(data, at, end)
+
+    def close(self) -> None:
+        segment = self._segment
+        if segment is not None:
+            self._segment = None
+            self._data = b""
+            self._log.release(segment)
+
+    def enter_at(self, segment: StreamSegment, position: i64) -> None:
+        self.close()
+        segment.users += 1
+        self._segment = segment
+        self._go_to(position)
+
+    def _enter(self) -> bool:
+        self.close()
+        log = self._log
+        if self.next_offset < log.first_offset:
+            self.next_offset = log.first_offset
+        segment = log.find(self.next_offset)
+        if segment is None:
+            return False
+        self.enter_at(segment, log.place_of(segment, self.next_offset))
+        return True
+
+    def _go_to(self, position: i64) -> None:
+        self._data = b""
+        self._base = position
+        self._at = 0
+
+    def _refill(self, segment: StreamSegment) -> bool:
+        """False at the end of what may be read."""
+        position = self._base + self._at
+        if position >= segment.durable:
+            self._go_to(position)
+            following = self._log.after(segment)
+            if following is None or segment.durable < segment.size:
+                return False
+            self.enter_at(following, following.header_size)
+            return True
+        block = self._log.block_at(segment, position)
+        if block is not None:
+            self._data = block.data
+            self._base = block.start
+            self._at = position - block.start
+            return True
+        self._read(segment, position, BLOCK_BYTES)
+        if not self._data:
+            self._go_to(self._log.wound(segment, position))
+        return True
+
+    def _read(self, segment: StreamSegment, position: i64, size: i64) -> None:
+        self._go_to(position)
+        self._data = self._log.read(segment, position, min(size, segment.durable - position))
+
+    def _mend(self, segment: StreamSegment) -> None:
+        """No whole record here: the block ends within it, or it is damaged."""
+        position = self._base + self._at
+        available = len(self._data) - self._at
+        needed = max(claimed_size(self._data, self._at), RECORD_HEADER_SIZE)
+        if available < needed <= segment.durable - position:
+            self._read(segment, position, max(needed, BLOCK_BYTES))
+            if len(self._data) >= needed:
+                return
+        self._go_to(self._log.wound(segment, position))

@@ -1,0 +1,229 @@
+"""Opening the streams of a store: what their files say, by the rules that recovery.py has for the log.
+
+A file with an index is taken at its index's word; others are read. Behind the last point that is known to have been
+synced, the first damage ends the stream: what follows was promised to nobody. Damage before it costs what is damaged.
+"""
+
+from __future__ import annotations
+
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
+from warren.store.disk import Disk
+from warren.store.format import RECORD_HEADER_SIZE, SYNCED, next_record, record_at
+from warren.store.stream_format import (
+    STREAM_MESSAGE,
+    FileHeader,
+    body_size_of,
+    file_name,
+    index_name,
+    offset_of,
+    read_file_header,
+    timestamp_of,
+)
+from warren.store.stream_segment import StreamSegment, decode_index
+from warren.store.streams import RecoveredStream, StreamLogs, stream_files, stream_indexes
+
+
+def recover_streams(logs: StreamLogs) -> list[str]:
+    """Give the store what is there. The lines tell what is lost."""
+    disk = logs.disk
+    names = disk.names()
+    lines: list[str] = []
+    surveys: list[StreamSurvey] = []
+    files = stream_files(names)
+    for incarnation, numbers in files.items():
+        surveys.append(StreamSurvey(disk, incarnation, numbers, names))
+    for survey in surveys:
+        survey.repair()
+        lines += survey.lines
+        logs.recovered[survey.stream.incarnation] = survey.stream
+    has_orphans = _remove_orphans(disk, files, names)
+    if surveys or has_orphans:
+        disk.sync_directory()
+    return lines
+
+
+def _remove_orphans(disk: Disk, files: dict[str, list[int]], names: list[str]) -> bool:
+    """Indexes without their files: a removal that a crash cut short."""
+    found = False
+    for incarnation, numbers in stream_indexes(names).items():
+        for number in numbers:
+            if number not in files.get(incarnation, []):
+                disk.remove(index_name(incarnation, number))
+                found = True
+    return found
+
+
+class StreamSurvey:
+    """The files of one stream, and what is to be made of them. Looking changes nothing."""
+
+    def __init__(self, disk: Disk, incarnation: str, numbers: list[int], names: list[str]) -> None:
+        self._disk = disk
+        self.stream = RecoveredStream(incarnation)
+        self.stream.next_number = numbers[-1] + 1
+        self.lines: list[str] = []
+        self.found = [_FoundFile(disk, incarnation, number, names) for number in numbers]
+        # Files behind the end of what was synced.
+        self.dropped: list[_FoundFile] = []
+        for one in self.found:
+            if one.header is not None and not self.stream.name:
+                self.stream.vhost, self.stream.name = one.header.vhost, one.header.name
+        self._cut_unsynced_tail()
+        self._tell_gaps(numbers, names)
+
+    def _whose(self) -> str:
+        stream = self.stream
+        return f"stream '{stream.name}' in vhost '{stream.vhost}'" if stream.name else f"stream {stream.incarnation}"
+
+    def _cut_unsynced_tail(self) -> None:
+        durable = max([one.mark for one in self.found])
+        is_cut = False
+        for index, one in enumerate(self.found):
+            segment = one.segment
+            if is_cut or (one.header is None and not segment.is_indexed and (int(segment.number), 0) >= durable):
+                is_cut = True
+                self.dropped.append(one)
+                self.lines.append(f"store: {self._whose()}: {one.name} was never synced and is dropped")
+                continue
+            if not segment.is_indexed:
+                follower = self.found[index + 1] if index + 1 < len(self.found) else None
+                is_cut = self._read(one, follower, durable)
+            self.stream.segments.append(segment)
+
+    def _read(self, one: _FoundFile, follower: _FoundFile | None, durable: tuple[int, int]) -> bool:
+        """Take in what counts of it. True when the stream ends in it."""
+        number = int(one.segment.number)
+        size: int = one.size
+        damage = list(one.damage)
+        if follower is not None and follower.segment.number == number + 1 and follower.header is not None:
+            expected = follower.header.previous_size
+            if expected > size:
+                damage.append((size, expected))
+            size = min(size, expected)
+        for start, end in damage:
+            if (number, start) >= durable:
+                self.lines.append(
+                    f"store: {self._whose()}: {one.name} was synced up to byte {start}; the rest is dropped"
+                )
+                one.read(start)
+                return True
+            self.lines.append(f"store: {self._whose()} lost messages: {one.name} is damaged from byte {start} to {end}")
+        one.read(size)
+        return False
+
+    def _tell_gaps(self, numbers: list[int], names: list[str]) -> None:
+        """A file in the middle that is not there any more."""
+        before: StreamSegment | None = None
+        for segment in self.stream.segments:
+            if before is not None and segment.number > before.number + 1 and segment.first_offset > before.end_offset:
+                self.lines.append(
+                    f"store: {self._whose()} lost messages {before.end_offset} to {segment.first_offset - 1}: "
+                    f"{file_name(self.stream.incarnation, before.number + 1)} is missing"
+                )
+            before = segment
+
+    def repair(self) -> None:
+        """Make what counts durable, and what does not go away."""
+        for one in self.dropped:
+            self._disk.remove(one.name)
+        for one in self.found:
+            if one not in self.dropped and not one.segment.is_indexed:
+                one.make_durable()
+
+
+class _FoundFile:
+    def __init__(self, disk: Disk, incarnation: str, number: int, names: list[str]) -> None:
+        self._disk = disk
+        self.name = file_name(incarnation, number)
+        self.damage: list[tuple[int, int]] = []
+        # The furthest point that it says was synced: file and position.
+        self.mark: tuple[int, int] = (0, 0)
+        self.size: int = disk.size(self.name)
+        self.header: FileHeader | None = None
+        segment: StreamSegment | None = None
+        if index_name(incarnation, number) in names:
+            segment = decode_index(_whole(disk, index_name(incarnation, number)), incarnation, number)
+        if segment is None:
+            segment = StreamSegment(incarnation, number)
+            self.segment = segment
+            self._survey(_whole(disk, self.name))
+        else:
+            self.segment = segment
+            self.mark = (number, int(segment.size))
+            self.header = read_file_header(_start(disk, self.name), incarnation, number)
+
+    def _survey(self, data: bytes) -> None:
+        """Where the damage is, and how far the stream knew itself to be durable."""
+        segment = self.segment
+        self.header = read_file_header(data, segment.incarnation, segment.number)
+        at: i64 = 0
+        if self.header is not None:
+            at = self.header.size
+            segment.header_size = at
+            segment.first_offset = self.header.first_offset
+            segment.end_offset = segment.first_offset
+        else:
+            at = next_record(data, 0, segment.seed)
+            at = len(data) if at < 0 else at
+            segment.header_size = at
+            self.damage.append((0, at))
+        total: i64 = len(data)
+        while at < total:
+            end = record_at(data, at, segment.seed, at)
+            if end < 0:
+                following = next_record(data, at + 1, segment.seed)
+                self.damage.append((at, following if following >= 0 else total))
+                if following < 0:
+                    return
+                at = following
+                continue
+            if data[at + 2] == SYNCED:
+                start = at + RECORD_HEADER_SIZE
+                self.mark = max(self.mark, (read_i64_be(data, start), read_i64_be(data, start + 8)))
+            at = end
+
+    def read(self, until: int) -> None:
+        """Take in the records that begin before `until`."""
+        segment = self.segment
+        data = _whole(self._disk, self.name)
+        at: i64 = segment.header_size
+        while at < until:
+            end = record_at(data, at, segment.seed, at)
+            if end < 0:
+                at = next_record(data, at + 1, segment.seed)
+                if at < 0:
+                    break
+                continue
+            if data[at + 2] == STREAM_MESSAGE:
+                segment.add(offset_of(data, at), timestamp_of(data, at), body_size_of(data, at), at)
+            at = end
+        segment.size = min(self.size, until)
+        segment.durable = segment.size
+        segment.is_named = True
+        segment.is_sealed = True
+
+    def make_durable(self) -> None:
+        handle = self._disk.open(self.name)
+        try:
+            if self._disk.size(self.name) > self.segment.size:
+                self._disk.truncate(handle, self.segment.size)
+            self._disk.sync(handle)
+        finally:
+            self._disk.close(handle)
+
+
+def _whole(disk: Disk, name: str) -> bytes:
+    handle = disk.open(name)
+    try:
+        return disk.read(handle, disk.size(name), 0)
+    finally:
+        disk.close(handle)
+
+
+def _start(disk: Disk, name: str) -> bytes:
+    handle = disk.open(name)
+    try:
+        return disk.read(handle, 1024, 0)
+    finally:
+        disk.close(handle)

@@ -1,0 +1,480 @@
+"""Streams: what is published stays, everybody reads where they like, and an ack is worth one more delivery."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.harness import ChannelClient, Seen, World
+from warren.amqp import methods
+from warren.amqp.fields import Field, Table, table_of
+from warren.amqp.properties import Properties
+from warren.broker.stream import Stream
+
+LATER = 60_000
+
+
+def declare(channel: ChannelClient, name: str = "s", **arguments: object) -> None:
+    more = {key.replace("_", "-"): value for key, value in arguments.items()}
+    channel.declare(name, durable=True, x_queue_type="stream", more=more)
+
+
+def fill(channel: ChannelClient, count: int, name: str = "s", first: int = 0) -> None:
+    for number in range(first, first + count):
+        channel.publish(f"m{number}", name)
+
+
+def consume(channel: ChannelClient, **arguments: Field) -> None:
+    table: Table = {key.replace("_", "-"): value for key, value in arguments.items()}
+    channel.call(methods.BasicConsume(queue="s", consumer_tag="c", arguments=table), methods.BasicConsumeOk)
+
+
+def read(world: World, offset: Field, **arguments: Field) -> list[Seen]:
+    """What a new reader with room for everything gets."""
+    reader = world.channel()
+    reader.qos(1000)
+    consume(reader, x_stream_offset=offset, **arguments)
+    seen = reader.deliveries()
+    reader.client.lose()
+    return seen
+
+
+def offsets(seen: list[Seen]) -> list[object]:
+    return [one.received.header("x-stream-offset") for one in seen]
+
+
+def stream(world: World, name: str = "s") -> Stream:
+    found = world.queue(name)
+    assert isinstance(found, Stream)
+    return found
+
+
+# ---- where reading begins ----
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (Field("S", "first"), [0, 1, 2, 3, 4]),
+        (Field("S", "last"), [4]),
+        (Field("S", "next"), []),
+        (Field("I", 3), [3, 4]),
+        (Field("l", 3), [3, 4]),
+        (Field("b", 3), [3, 4]),
+        (Field("B", 3), [3, 4]),
+        (Field("s", 3), [3, 4]),
+        (Field("i", 3), [3, 4]),
+        (Field("I", -3), [0, 1, 2, 3, 4]),
+        (Field("I", 99), []),
+        (Field("T", 0), [0, 1, 2, 3, 4]),
+        (Field("T", 1 << 60), []),
+        (Field("S", "1h"), [0, 1, 2, 3, 4]),
+        (Field("S", "7D"), [0, 1, 2, 3, 4]),
+    ],
+)
+def test_reading_begins_where_it_was_asked_for(
+    world: World, channel: ChannelClient, offset: Field, expected: list[int]
+) -> None:
+    declare(channel)
+    fill(channel, 5)
+    seen = read(world, offset)
+    assert offsets(seen) == expected
+    assert [one.body for one in seen] == [b"m%d" % number for number in expected]
+
+
+def test_reading_begins_at_a_time(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 2)
+    world.advance(LATER)
+    fill(channel, 2, first=2)
+    at = (world.node.now - LATER // 2) // 1000
+    assert offsets(read(world, Field("T", int(at)))) == [2, 3]
+    assert offsets(read(world, Field("S", "30s"))) == [2, 3]
+    assert offsets(read(world, Field("S", "2m"))) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("offset", [Field("S", "middle"), Field("S", ""), Field("t", True), Field("V", None)])
+def test_an_offset_that_is_none_is_refused(channel: ChannelClient, offset: Field) -> None:
+    declare(channel)
+    channel.qos(1)
+    table: Table = {"x-stream-offset": offset}
+    code, text = channel.refused(methods.BasicConsume(queue="s", arguments=table))
+    assert code == 406
+    assert text == (
+        "PRECONDITION_FAILED - invalid arg 'x-stream-offset' for queue 's' in vhost '/': "
+        "use first, last, next, an offset, a timestamp or an interval such as 1h"
+    )
+
+
+def test_a_reader_ahead_of_the_end_waits_for_its_offset(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    reader = world.channel()
+    reader.qos(10)
+    consume(reader, x_stream_offset=Field("I", 2))
+    fill(channel, 4)
+    assert offsets(reader.deliveries()) == [2, 3]
+
+
+# ---- acks are credit ----
+
+
+def test_an_ack_makes_room_for_one_more(channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 5)
+    channel.qos(2)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    first = channel.deliveries()
+    assert offsets(first) == [0, 1]
+    channel.ack(first[0].tag)
+    assert offsets(channel.deliveries()) == [2]
+    channel.ack(0, multiple=True)
+    assert offsets(channel.deliveries()) == [3, 4]
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+def test_a_reject_makes_room_and_brings_nothing_back(channel: ChannelClient, requeue: bool) -> None:
+    declare(channel)
+    fill(channel, 3)
+    channel.qos(1)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    channel.reject(channel.deliveries()[0].tag, requeue)
+    again = channel.deliveries()
+    assert offsets(again) == [1]
+    assert not again[0].redelivered
+    channel.nack(again[0].tag, requeue=requeue)
+    assert offsets(channel.deliveries()) == [2]
+
+
+def test_a_second_reader_gets_everything_as_well(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 4)
+    one, two = world.channel(), world.channel()
+    for reader in (one, two):
+        reader.qos(10)
+        consume(reader, x_stream_offset=Field("S", "first"))
+    assert one.delivered() == two.delivered() == [b"m0", b"m1", b"m2", b"m3"]
+    fill(channel, 1, first=4)
+    assert one.delivered() == two.delivered() == [b"m4"]
+
+
+def test_acks_in_a_transaction_count_when_it_is_committed(channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 2)
+    channel.begin()
+    channel.qos(1)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    channel.ack(channel.deliveries()[0].tag)
+    assert channel.delivered() == []
+    channel.send(methods.TxCommit())
+    names = [received.method.name for received in channel.take()]
+    assert sorted(names) == ["basic.deliver", "tx.commit-ok"]
+
+
+def test_a_cancelled_reader_gets_no_more(channel: ChannelClient) -> None:
+    declare(channel)
+    channel.qos(10)
+    consume(channel)
+    channel.cancel("c")
+    channel.publish("late", "s")
+    assert channel.delivered() == []
+    assert channel.declare("s", passive=True).consumer_count == 0
+
+
+def test_a_long_stream_is_handed_out_a_share_in_each_turn(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    for number in range(300):
+        channel.publish(bytes([number % 256]) * 4000, "s")
+    reader = world.channel()
+    reader.qos(1000)
+    wire = reader.client.wire
+    writes = wire.writes
+    consume(reader, x_stream_offset=Field("S", "first"))
+    assert offsets(reader.deliveries()) == list(range(300))
+    assert wire.writes - writes >= 300 * 4000 // 131072
+
+
+# ---- what is delivered ----
+
+
+def test_a_message_keeps_its_properties_and_gets_its_offset(channel: ChannelClient) -> None:
+    declare(channel)
+    properties = Properties("text/plain", headers=table_of({"a": 1}), delivery_mode=1, message_id="m")
+    channel.publish("body", "s", properties=properties)
+    channel.qos(1)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    (seen,) = channel.deliveries()
+    assert seen.received.properties == Properties(
+        "text/plain", headers=table_of({"a": 1}) | {"x-stream-offset": Field("l", 0)}, delivery_mode=1, message_id="m"
+    )
+    assert (seen.exchange, seen.routing_key, seen.redelivered) == ("", "s", False)
+
+
+def test_a_reader_on_another_channel_and_with_smaller_frames_gets_it_whole(world: World) -> None:
+    publisher = world.channel()
+    declare(publisher)
+    body = bytes(range(256)) * 300
+    publisher.publish(body, "s")
+    reader = world.connect(frame_max=4096).channel(7)
+    reader.qos(1)
+    consume(reader, x_stream_offset=Field("S", "first"))
+    (seen,) = reader.deliveries()
+    assert seen.body == body
+    assert max(seen.received.frames) <= 4096 - 8
+
+
+def test_the_same_message_in_a_queue_carries_no_offset(channel: ChannelClient) -> None:
+    declare(channel)
+    channel.declare("q")
+    channel.declare_exchange("x", "fanout")
+    channel.bind("s", "x")
+    channel.bind("q", "x")
+    channel.publish("body", "key", "x")
+    assert channel.got("q").received.properties == Properties()
+    channel.qos(1)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    assert [(one.exchange, one.routing_key) for one in channel.deliveries()] == [("x", "key")]
+
+
+# ---- filters ----
+
+
+def publish_filtered(channel: ChannelClient, *values: object) -> None:
+    for number, value in enumerate(values):
+        headers = {} if value is None else table_of({"x-stream-filter-value": value})
+        channel.publish(str(number), "s", properties=Properties(headers=headers))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "unfiltered", "expected"),
+    [
+        (Field("S", "red"), None, [0, 3]),
+        (Field("A", [Field("S", "red"), Field("S", "blue")]), None, [0, 1, 3]),
+        (Field("S", "red"), True, [0, 2, 3, 4]),
+        (Field("S", "red"), False, [0, 3]),
+        (Field("S", "green"), None, []),
+        (Field("I", 5), None, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_a_filter_lets_through_what_was_asked_for(
+    world: World, channel: ChannelClient, wanted: Field, unfiltered: bool | None, expected: list[int]
+) -> None:
+    declare(channel)
+    # A value that is no string is none.
+    publish_filtered(channel, "red", "blue", None, "red", 7)
+    more = {} if unfiltered is None else {"x_stream_match_unfiltered": Field("t", unfiltered)}
+    assert offsets(read(world, Field("S", "first"), x_stream_filter=wanted, **more)) == expected
+
+
+def test_what_a_filter_holds_back_costs_no_credit(channel: ChannelClient) -> None:
+    declare(channel)
+    publish_filtered(channel, "blue", "blue", "red", "blue", "red")
+    channel.qos(2)
+    consume(channel, x_stream_offset=Field("S", "first"), x_stream_filter=Field("S", "red"))
+    assert offsets(channel.deliveries()) == [2, 4]
+
+
+# ---- retention ----
+
+
+def test_the_oldest_segments_go_when_all_are_too_long(world: World, channel: ChannelClient) -> None:
+    declare(channel, x_max_length_bytes=5000, x_stream_max_segment_size_bytes=1000)
+    for _ in range(100):
+        channel.publish(bytes(200), "s")
+    log = stream(world).log
+    assert 2 <= log.segment_count() <= 6
+    assert 10 <= log.length <= 30
+    seen = read(world, Field("S", "first"))
+    assert offsets(seen) == list(range(int(log.first_offset), 100))
+    assert log.length == len(seen) == 100 - log.first_offset
+    assert log.body_bytes == 200 * log.length
+
+
+def test_the_oldest_segments_go_when_they_are_too_old(world: World, channel: ChannelClient) -> None:
+    declare(channel, x_max_age="30s", x_stream_max_segment_size_bytes=500)
+    for _ in range(10):
+        channel.publish(bytes(200), "s")
+    world.advance(LATER)
+    for _ in range(10):
+        channel.publish(bytes(200), "s")
+    assert 7 <= stream(world).log.first_offset <= 10
+
+
+def test_a_policy_cuts_a_stream_that_is_there(world: World, channel: ChannelClient) -> None:
+    declare(channel, x_stream_max_segment_size_bytes=500)
+    for _ in range(20):
+        channel.publish(bytes(200), "s")
+    assert stream(world).log.length == 20
+    world.set_policy("s", {"max-length-bytes": 1000}, apply_to="streams")
+    assert stream(world).policy == "p"
+    assert 0 < stream(world).log.length < 6
+    assert stream(world).log.max_bytes == 1000
+    world.clear_policy()
+    assert stream(world).log.max_bytes == -1
+
+
+def test_a_policy_wins_over_arguments(world: World, channel: ChannelClient) -> None:
+    declare(channel, x_max_age="1h", x_max_length_bytes=10, x_stream_max_segment_size_bytes=100)
+    world.set_policy(
+        "s", {"max-age": "1D", "max-length-bytes": 1000, "stream-max-segment-size-bytes": 300}, apply_to="streams"
+    )
+    log = stream(world).log
+    assert (log.max_age, log.max_bytes, log.segment_bytes) == (86_400_000, 1000, 300)
+
+
+def test_a_policy_with_settings_that_streams_do_not_know_passes_them_over(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    world.set_policy("s", {"message-ttl": 1, "max-length-bytes": 1})
+    assert stream(world).policy is None
+    channel.publish("stays", "s")
+    world.advance(LATER)
+    assert len(read(world, Field("S", "first"))) == 1
+
+
+def test_a_reader_that_retention_overtakes_goes_on_with_the_oldest(world: World, channel: ChannelClient) -> None:
+    declare(channel, x_max_length_bytes=1000, x_stream_max_segment_size_bytes=300)
+    channel.publish(bytes(200), "s")
+    reader = world.channel()
+    reader.qos(1)
+    consume(reader, x_stream_offset=Field("S", "first"))
+    for _ in range(50):
+        channel.publish(bytes(200), "s")
+    seen = reader.deliveries()
+    reader.ack(seen[0].tag)
+    assert offsets(reader.deliveries()) == [stream(world).log.first_offset]
+
+
+# ---- confirms and failures ----
+
+
+def test_a_confirm_waits_for_the_disk_also_for_a_transient_message(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    channel.confirm()
+    world.store.holds = True
+    world.store.position += 1
+    channel.publish("transient", "s", properties=Properties(delivery_mode=1))
+    assert channel.confirms() == []
+    world.sync()
+    assert channel.confirms() == [("ack", 1, False)]
+
+
+def test_a_duplicate_is_answered_and_not_kept(world: World, channel: ChannelClient) -> None:
+    declare(channel, x_message_deduplication=True)
+    channel.confirm()
+    for _ in range(2):
+        headers = table_of({"x-deduplication-header": "id"})
+        channel.publish("once", "s", properties=Properties(headers=headers))
+    assert [answer[0] for answer in channel.confirms()] == ["ack", "ack"]
+    assert stream(world).log.length == 1
+
+
+def test_deleting_a_stream_cancels_its_readers(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 3)
+    reader = world.channel()
+    reader.qos(1)
+    consume(reader, x_stream_offset=Field("S", "first"))
+    reader.take()
+    assert channel.call(methods.QueueDelete(queue="s"), methods.QueueDeleteOk).message_count == 3
+    assert reader.names() == ["basic.cancel"]
+    declare(channel)
+    channel.publish("anew", "s")
+    assert offsets(read(world, Field("S", "first"))) == [0]
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        ({"durable": False}, "non-durable"),
+        ({"durable": True, "exclusive": True}, "exclusive-owner"),
+        ({"durable": True, "auto_delete": True}, "auto-delete"),
+    ],
+)
+def test_what_a_stream_cannot_be_is_refused(channel: ChannelClient, flags: dict[str, bool], what: str) -> None:
+    method = methods.QueueDeclare(queue="s", arguments=table_of({"x-queue-type": "stream"}))
+    for name, value in flags.items():
+        setattr(method, name, value)
+    expected = f"PRECONDITION_FAILED - invalid property '{what}' for queue 's' in vhost '/'"
+    assert channel.refused(method) == (406, expected)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "problem"),
+    [
+        ("x-max-age", "1x", ": invalid_max_age"),
+        ("x-max-age", "", ": invalid_max_age"),
+        ("x-max-age", 5, ": {unacceptable_type,signedint}"),
+        ("x-max-length-bytes", -1, ": {value_negative,-1}"),
+        ("x-stream-max-segment-size-bytes", "1", ': "expected integer, got longstr"'),
+        ("x-queue-leader-locator", "nowhere", ": invalid_queue_locator_arg"),
+        ("x-max-length", 1, " of queue type rabbit_stream_queue"),
+        ("x-message-ttl", 1, " of queue type rabbit_stream_queue"),
+        ("x-dead-letter-exchange", "", " of queue type rabbit_stream_queue"),
+        ("x-max-priority", 1, " of queue type rabbit_stream_queue"),
+        ("x-single-active-consumer", True, " of queue type rabbit_stream_queue"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(
+    channel: ChannelClient, argument: str, value: object, problem: str
+) -> None:
+    table = table_of({"x-queue-type": "stream", argument: value})
+    code, text = channel.refused(methods.QueueDeclare(queue="s", durable=True, arguments=table))
+    assert code == 406
+    assert text == f"PRECONDITION_FAILED - invalid arg '{argument}' for queue 's' in vhost '/'{problem}"
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "text"),
+    [
+        ("x-stream-max-segment-size-bytes", 3_000_000_001, "Exceeded max value for x-stream-max-segment-size-bytes"),
+        ("x-stream-filter-size-bytes", 15, "Invalid value for  x-stream-filter-size-bytes"),
+    ],
+)
+def test_sizes_have_their_bounds(channel: ChannelClient, argument: str, value: int, text: str) -> None:
+    table = table_of({"x-queue-type": "stream", argument: value})
+    method = methods.QueueDeclare(queue="s", durable=True, arguments=table)
+    assert channel.refused(method) == (406, f"PRECONDITION_FAILED - {text}")
+
+
+def test_reading_takes_a_prefetch(channel: ChannelClient) -> None:
+    declare(channel)
+    code, text = channel.refused(methods.BasicConsume(queue="s"))
+    assert code == 406
+    assert text == "PRECONDITION_FAILED - consumer prefetch count is not set for stream queue 's' in vhost '/'"
+
+
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (
+            methods.BasicConsume(queue="s", no_ack=True),
+            "automatic acknowledgement not supported by stream queue 's' in vhost '/'",
+        ),
+        (methods.BasicGet(queue="s"), "basic.get not supported by stream queues queue 's' in vhost '/'"),
+        (methods.QueuePurge(queue="s"), "queue.purge not supported by stream queues queue 's' in vhost '/'"),
+    ],
+)
+def test_what_streams_do_not_do_ends_the_connection(channel: ChannelClient, method: methods.Method, text: str) -> None:
+    declare(channel)
+    channel.qos(1)
+    channel.send(method)
+    assert channel.client.expect_close() == (540, f"NOT_IMPLEMENTED - {text}")
+
+
+def test_a_limit_for_the_whole_channel_is_not_for_streams(channel: ChannelClient) -> None:
+    declare(channel)
+    channel.qos(5)
+    channel.qos(5, whole_channel=True)
+    channel.send(methods.BasicConsume(queue="s"))
+    assert channel.client.expect_close() == (
+        540,
+        "NOT_IMPLEMENTED - queue 's' in vhost '/' does not support global qos",
+    )
+
+
+def test_a_reader_has_no_priority(channel: ChannelClient) -> None:
+    declare(channel)
+    channel.qos(1)
+    code, text = channel.refused(methods.BasicConsume(queue="s", arguments=table_of({"x-priority": 1})))
+    assert (code, text.endswith("of queue type rabbit_stream_queue")) == (406, True)
