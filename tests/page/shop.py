@@ -1,4 +1,4 @@
-"""A small shop as the scene of the tests and of the pictures in the documentation: a topology, and real traffic on it."""
+"""A small shop, the scene of the tests and of the pictures in the documentation: a topology, and real traffic on it."""
 
 from __future__ import annotations
 

@@ -54,13 +54,18 @@ def test_every_file_is_sent_once_and_then_only_named(anybody: Asking, path: str)
     assert (again.status, again.text) == (304, "")
 
 
-@pytest.mark.parametrize("path", ["nothing.js", "../page.py", "%2e%2e/page.py", "..%2fpage.py", "views/../api.js", "vendor/README.md"])
+@pytest.mark.parametrize(
+    "path", ["nothing.js", "../page.py", "%2e%2e/page.py", "..%2fpage.py", "views/../api.js", "vendor/README.md"]
+)
 def test_nothing_but_the_files_of_the_page_is_sent(anybody: Asking, path: str) -> None:
     assert anybody.get(f"/static/{path}").status == 404
 
 
 def test_no_module_of_ours_turns_text_into_markup() -> None:
-    forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\(\"style\"|srcdoc|javascript:")
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|javascript:"
+        r"|setAttribute\(\"style\""
+    )
     ours = [path for path in files() if path.endswith(".js")]
     assert len(ours) > 20
     for path in ours:

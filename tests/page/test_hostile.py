@@ -26,10 +26,9 @@ SHORT = PAYLOADS[0]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(http=True) as running:
-        with pika.BlockingConnection(_parameters(running)) as connection:
-            _fill(running, connection)
-            yield running
+    with Broker(http=True) as running, pika.BlockingConnection(_parameters(running)) as connection:
+        _fill(running, connection)
+        yield running
 
 
 def _parameters(broker: Broker) -> pika.URLParameters:
@@ -58,6 +57,9 @@ def _fill(broker: Broker, connection: pika.BlockingConnection) -> None:
         )
         channel.basic_publish(payload, payload, payload.encode(), properties)
     channel.queue_declare(ALL[:250])
+    stream = f"stream {SHORT}"
+    channel.queue_declare(stream, durable=True, arguments={"x-queue-type": "stream", "x-max-age": "1D"})
+    channel.basic_publish("", stream, SHORT.encode())
     channel.basic_consume(ALL[:250], lambda *_: None, consumer_tag=SHORT)
     broker.add_vhost(SHORT)
     broker.add_user(SHORT, "secret", [SHORT, "management"])
@@ -89,7 +91,7 @@ def shown(page: Page, text: str) -> None:
         ("connections", SHORT),
         ("policies", SHORT),
         ("access", SHORT),
-        ("streams", "There are no streams yet"),
+        ("streams", SHORT),
         ("definitions", "Download definitions"),
         ("journey", "Journey"),
     ],
@@ -130,7 +132,11 @@ def test_dialogs_and_menus_show_names_as_text(visitor: Visitor) -> None:
 
 
 def test_a_hostile_address_shows_nothing_of_itself_as_markup(visitor: Visitor) -> None:
-    for hash_ in ("#/queues/%2F/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E", "#/%E0%A4%A", "#/__proto__/constructor"):
+    for hash_ in (
+        "#/queues/%2F/%3Cimg%20src%3Dx%20onerror%3Dwindow.ran%3D1%3E",
+        "#/%E0%A4%A",
+        "#/__proto__/constructor",
+    ):
         visitor.page.evaluate("hash => location.hash = hash", hash_)
         expect(visitor.page.get_by_role("heading", level=1)).to_be_visible()
         nothing_ran(visitor)

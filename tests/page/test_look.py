@@ -44,7 +44,9 @@ def test_the_page_follows_the_system_and_the_switch(visitor: Visitor) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
-@pytest.mark.parametrize("address", [*((view,) for view in VIEWS), ("queues", "/", "graveyard"), ("exchanges", "/", "shop")])
+@pytest.mark.parametrize(
+    "address", [*((view,) for view in VIEWS), ("queues", "/", "graveyard"), ("exchanges", "/", "shop")]
+)
 def test_nothing_is_wider_than_a_phone(on_a_phone: Visitor, address: tuple[str, ...]) -> None:
     page = on_a_phone.go(*address)
     expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -27,15 +27,15 @@ VIEWS = {
 # Heard in the page itself, before any of its own scripts.
 _LISTEN = """
 window.violations = [];
-addEventListener("securitypolicyviolation", (event) => violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+addEventListener("securitypolicyviolation", (event) => {
+  violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
 """
 Theme = Literal["light", "dark"]
 
 
 class Visitor:
-    def __init__(
-        self, browser: Browser, broker: Broker, size: tuple[int, int] = WIDE, theme: Theme = "light"
-    ) -> None:
+    def __init__(self, browser: Browser, broker: Broker, size: tuple[int, int] = WIDE, theme: Theme = "light") -> None:
         width, height = size
         self.broker = broker
         self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)

@@ -10,6 +10,7 @@ from warren.amqp.fields import Field, Table, plain_table
 from warren.amqp.methods import QueueDeclare, QueueDelete, QueuePurge
 from warren.broker import change_queue
 from warren.broker.queue import Queue
+from warren.broker.stream import Stream
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, route
@@ -59,7 +60,15 @@ def describe(call: Call, queue: Queue) -> Item:
         "message_bytes_unacknowledged": bytes_unacked,
         "message_stats": call.rates.details(key, stats(queue), call.now, call.history("msg_rates")),
         **call.rates.details(key, levels(queue), call.now, call.history("lengths")),
+        **offsets_of(queue),
     }
+
+
+def offsets_of(queue: Queue) -> Item:
+    """What a stream holds, from the first to before the next. Not in RabbitMQ."""
+    if not isinstance(queue, Stream):
+        return {}
+    return {"first_offset": int(queue.log.first_offset), "next_offset": int(queue.log.next_offset)}
 
 
 def levels(queue: Queue) -> dict[str, int]:

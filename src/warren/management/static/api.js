@@ -53,7 +53,14 @@ async function send(method, path, body, signal, headers) {
   if (body !== undefined) all["content-type"] = "application/json";
   try {
     const content = body === undefined ? undefined : JSON.stringify(body);
-    return await fetch(path, { method, headers: all, body: content, signal, credentials: "same-origin", cache: "no-store" });
+    return await fetch(path, {
+      method,
+      headers: all,
+      body: content,
+      signal,
+      credentials: "same-origin",
+      cache: "no-store",
+    });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Unreachable("The broker does not answer.");

@@ -61,7 +61,13 @@ function showLogin(message) {
     button.disabled = false;
   };
   const form = h("form", { class: "card login", onsubmit: submit }, fields.map(field), problem, button);
-  const brand = h("div", { class: "login-brand" }, h("img", { src: "/static/icon.svg", alt: "", width: 56, height: 56 }), h("h1", null, "Warren"), h("p", null, "Log in to look after this broker."));
+  const brand = h(
+    "div",
+    { class: "login-brand" },
+    h("img", { src: "/static/icon.svg", alt: "", width: 56, height: 56 }),
+    h("h1", null, "Warren"),
+    h("p", null, "Log in to look after this broker."),
+  );
   document.title = "Log in · Warren";
   fill(document.body, h("main", { class: "login-page" }, brand, form), toasts);
   if (message) problem.say(message);
@@ -97,19 +103,44 @@ function leave(event) {
 
 function frame() {
   const skip = h("a", { class: "skip", href: "#main", onclick: skipToMain }, "Skip to the content");
-  const links = PLACES.map(([address, title, name]) => h("li", null, h("a", { href: `#/${address}`, "data-address": address }, icon(name), title)));
+  const links = PLACES.map(([address, title, name]) =>
+    h("li", null, h("a", { href: `#/${address}`, "data-address": address }, icon(name), title)),
+  );
   const nav = h("nav", { id: "nav", "aria-label": "Views" }, h("ul", null, links));
   const main = h("main", { id: "main", tabindex: "-1" });
   return [skip, header(), nav, main];
 }
 
 function header() {
-  const toggle = h("button", { type: "button", class: "plain menu-toggle", "aria-controls": "nav", "aria-expanded": "false", "aria-label": "Views", onclick: toggleMenu }, icon("menu"));
-  const brand = h("a", { class: "brand", href: "#/overview" }, h("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }), "Warren");
+  const toggle = h(
+    "button",
+    {
+      type: "button",
+      class: "plain menu-toggle",
+      "aria-controls": "nav",
+      "aria-expanded": "false",
+      "aria-label": "Views",
+      onclick: toggleMenu,
+    },
+    icon("menu"),
+  );
+  const brand = h(
+    "a",
+    { class: "brand", href: "#/overview" },
+    h("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }),
+    "Warren",
+  );
   const state = h("p", { class: "state", role: "status" });
   const out = h("button", { type: "button", class: "quiet", onclick: () => logOut().catch(tellError) }, "Log out");
   const who = h("span", { class: "who" }, "as ", h("b", null, session.user.name));
-  return h("header", null, toggle, brand, state, h("div", { class: "header-end" }, vhostChoice(), themeChoice(), who, out));
+  return h(
+    "header",
+    null,
+    toggle,
+    brand,
+    state,
+    h("div", { class: "header-end" }, vhostChoice(), themeChoice(), who, out),
+  );
 }
 
 function showState() {
@@ -118,7 +149,10 @@ function showState() {
   const alarms = [history.node?.mem_alarm && "memory", history.node?.disk_free_alarm && "disk"].filter(Boolean);
   place.className = `state ${history.error ? "bad" : alarms.length ? "warn" : "good"}`;
   const fine = history.overview ? `${history.overview.cluster_name} · running` : "";
-  setText(place, history.error ? "No answer" : alarms.length ? `Alarm: ${alarms.join(" and ")} short, publishers are blocked` : fine);
+  setText(
+    place,
+    history.error ? "No answer" : alarms.length ? `Alarm: ${alarms.join(" and ")} short, publishers are blocked` : fine,
+  );
 }
 
 function vhostChoice() {
@@ -128,13 +162,21 @@ function vhostChoice() {
     session.vhost = event.target.value;
     show();
   };
-  return h("select", { class: "vhost", "aria-label": "Virtual host", onchange: change }, options.map(([value, text]) => h("option", { value, selected: value === session.vhost }, text)));
+  return h(
+    "select",
+    { class: "vhost", "aria-label": "Virtual host", onchange: change },
+    options.map(([value, text]) => h("option", { value, selected: value === session.vhost }, text)),
+  );
 }
 
 function themeChoice() {
   const now = theme();
   const options = THEMES.map(([value, text]) => h("option", { value, selected: value === now }, text));
-  return h("select", { class: "theme", "aria-label": "Theme", onchange: (event) => setTheme(event.target.value) }, options);
+  return h(
+    "select",
+    { class: "theme", "aria-label": "Theme", onchange: (event) => setTheme(event.target.value) },
+    options,
+  );
 }
 
 function toggleMenu(event) {

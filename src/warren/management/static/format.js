@@ -17,7 +17,9 @@ export function compact(value) {
 }
 
 export function rate(value) {
-  return typeof value === "number" ? `${value < 10 ? whole.format(Math.round(value * 10) / 10) : compact(Math.round(value))}/s` : "–";
+  return typeof value === "number"
+    ? `${value < 10 ? whole.format(Math.round(value * 10) / 10) : compact(Math.round(value))}/s`
+    : "–";
 }
 
 export function bytes(value) {

@@ -9,9 +9,17 @@ const QUEUES_ASKED = 500;
 
 export async function loadTopology(vhost, signal) {
   const columns = "name,messages,arguments,effective_policy_definition";
-  const queues = withQuery(at("queues", vhost), { page: 1, page_size: QUEUES_ASKED, sort: "messages", sort_reverse: "true", columns });
+  const queues = withQuery(at("queues", vhost), {
+    page: 1,
+    page_size: QUEUES_ASKED,
+    sort: "messages",
+    sort_reverse: "true",
+    columns,
+  });
   const paths = [at("exchanges", vhost), at("bindings", vhost), queues, at("policies", vhost)];
-  const [exchanges, bindings, { items, total_count: total }, policies] = await Promise.all(paths.map((path) => get(path, signal)));
+  const [exchanges, bindings, { items, total_count: total }, policies] = await Promise.all(
+    paths.map((path) => get(path, signal)),
+  );
   return { vhost, exchanges, bindings, queues: items, queueCount: total, policies };
 }
 
@@ -26,8 +34,14 @@ export function topologyOf({ vhost, exchanges, bindings, queues, queueCount, pol
   const ids = new Set(shown.flatMap((edge) => [edge.from, edge.to]));
   for (const { name } of exchanges) if (isOwn(name) && (filter === "" || name.includes(filter))) ids.add(`e:${name}`);
   const drawn = new Set([...ids].slice(0, DRAWN_MAX));
-  const facts = { vhost, exchanges: new Map(exchanges.map((each) => [each.name, each])), queues: new Map(queues.map((each) => [each.name, each])) };
-  const bound = new Set([...edges.map((edge) => edge.from), ...edges.map((edge) => edge.to)].filter((id) => id.startsWith("q:")));
+  const facts = {
+    vhost,
+    exchanges: new Map(exchanges.map((each) => [each.name, each])),
+    queues: new Map(queues.map((each) => [each.name, each])),
+  };
+  const bound = new Set(
+    [...edges.map((edge) => edge.from), ...edges.map((edge) => edge.to)].filter((id) => id.startsWith("q:")),
+  );
   return {
     nodes: [...drawn].map((id) => nodeOf(id, facts)),
     edges: shown.filter((edge) => drawn.has(edge.from) && drawn.has(edge.to)),
@@ -57,7 +71,9 @@ function deadLetterEdges({ name, arguments: given, effective_policy_definition: 
 function alternateEdges({ name, arguments: given, policy }, policies) {
   const fromPolicy = policies.find((each) => each.name === policy)?.definition["alternate-exchange"];
   const exchange = given["alternate-exchange"] ?? fromPolicy;
-  return typeof exchange === "string" && exchange !== "" ? [{ from: `e:${name}`, to: `e:${exchange}`, kind: "alternate", keys: [""] }] : [];
+  return typeof exchange === "string" && exchange !== ""
+    ? [{ from: `e:${name}`, to: `e:${exchange}`, kind: "alternate", keys: [""] }]
+    : [];
 }
 
 // Many bindings between the same two are one line with several keys.
@@ -79,9 +95,9 @@ function nodeOf(id, { vhost, exchanges, queues }) {
     return { id, kind: "queue", name, note, href: addressOf("queues", vhost, name) };
   }
   const exchange = exchanges.get(name);
-  if (exchange === undefined) return { id, kind: "missing", name, note: "is not there", href: null };
+  if (exchange === undefined) return { id, kind: "missing", name, note: "exchange is not there", href: null };
   const speed = exchange.message_stats?.publish_in_details.rate;
-  const note = speed ? `${exchange.type} · ${rate(speed)}` : exchange.type;
+  const note = speed ? `${exchange.type} exchange · ${rate(speed)}` : `${exchange.type} exchange`;
   return { id, kind: "exchange", name, note, href: addressOf("exchanges", vhost, name) };
 }
 

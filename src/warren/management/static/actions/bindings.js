@@ -9,10 +9,23 @@ import { attempt, tell } from "../parts/notice.js";
 export function bind({ vhost, source, destination, kind }) {
   const fields = [
     { name: "source", label: "From the exchange", value: source, required: true },
-    { name: "kind", label: "To a", options: [["q", "queue"], ["e", "exchange"]], value: kind ?? "q" },
+    {
+      name: "kind",
+      label: "To a",
+      options: [
+        ["q", "queue"],
+        ["e", "exchange"],
+      ],
+      value: kind ?? "q",
+    },
     { name: "destination", label: "Named", value: destination, required: true },
     { name: "key", label: "Routing key", hint: "For a topic exchange * stands for one word and # for any number." },
-    { name: "arguments", label: "Arguments", rows: 2, hint: 'For a headers exchange, such as {"x-match": "all", "kind": "invoice"}' },
+    {
+      name: "arguments",
+      label: "Arguments",
+      rows: 2,
+      hint: 'For a headers exchange, such as {"x-match": "all", "kind": "invoice"}',
+    },
   ];
   const submit = async (values) => {
     const body = { routing_key: values.key, arguments: objectIn(values.arguments, "Arguments") };
@@ -22,8 +35,17 @@ export function bind({ vhost, source, destination, kind }) {
   return ask({ title: "Add a binding", fields, action: "Bind", submit });
 }
 
-export async function unbind({ vhost, source, destination, destination_type: type, routing_key: key, properties_key: props }) {
-  const facts = [`Messages with the key “${key}” no longer take this way from ${exchangeName(source)} to ${destination}.`];
+export async function unbind({
+  vhost,
+  source,
+  destination,
+  destination_type: type,
+  routing_key: key,
+  properties_key: props,
+}) {
+  const facts = [
+    `Messages with the key “${key}” no longer take this way from ${exchangeName(source)} to ${destination}.`,
+  ];
   const isSure = await confirm({ title: "Remove this binding?", facts, action: "Unbind" });
   const path = `${pathOf(vhost, source, type === "queue" ? "q" : "e", destination)}/${encodeURIComponent(props)}`;
   return isSure && attempt(() => remove(path), "The binding was removed.");

@@ -15,9 +15,21 @@ class Chart extends HTMLElement {
     this.place = h("div", { class: "plot", "aria-hidden": "true" });
     this.values = lines.map(() => h("b"));
     const legend = lines.map((line, index) =>
-      h("li", null, h("i", { class: `key ${line.dash ? "dashed" : ""} ${line.color.slice(2)}` }), h("span", null, line.label), this.values[index]),
+      h(
+        "li",
+        null,
+        h("i", { class: `key ${line.dash ? "dashed" : ""} ${line.color.slice(2)}` }),
+        h("span", null, line.label),
+        this.values[index],
+      ),
     );
-    fill(this, h("h2", null, title), about && h("p", { class: "about" }, about), h("ul", { class: "legend" }, legend), this.place);
+    fill(
+      this,
+      h("h2", null, title),
+      about && h("p", { class: "about" }, about),
+      h("ul", { class: "legend" }, legend),
+      this.place,
+    );
     this.onTheme = () => this.redraw();
     this.observer = new ResizeObserver(() => this.resize());
     return this;
@@ -55,23 +67,38 @@ class Chart extends HTMLElement {
 
   resize() {
     if (this.plot === null) this.redraw();
-    else if (this.plot.width !== this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT });
+    else if (this.plot.width !== this.place.clientWidth)
+      this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT });
   }
 
   options() {
     const style = getComputedStyle(this);
     const color = (name) => style.getPropertyValue(name).trim();
-    const axis = { stroke: color("--muted"), font: FONT, grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
+    const axis = {
+      stroke: color("--muted"),
+      font: FONT,
+      grid: { stroke: color("--line"), width: 1 },
+      ticks: { show: false },
+    };
     return {
       width: this.place.clientWidth,
       height: HEIGHT,
       padding: [10, 24, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-      scales: { x: { range: () => this.span() }, y: { range: (_, __, high) => [0, Math.max(high ?? 0, this.minimum) * 1.1] } },
+      scales: {
+        x: { range: () => this.span() },
+        y: { range: (_, __, high) => [0, Math.max(high ?? 0, this.minimum) * 1.1] },
+      },
       axes: [
         { ...axis, size: 28, space: 90, values: (_, marks) => marks.map((mark) => time(mark * 1000)) },
-        { ...axis, size: 58, space: 36, incrs: this.steps, values: (_, marks) => marks.map((mark) => this.format(mark)) },
+        {
+          ...axis,
+          size: 58,
+          space: 36,
+          incrs: this.steps,
+          values: (_, marks) => marks.map((mark) => this.format(mark)),
+        },
       ],
       series: [{}, ...this.lines.map((line) => lineOptions(line, color(line.color)))],
     };

@@ -5,7 +5,11 @@ import { fill, h, newId } from "../dom.js";
 
 // Resolves to true when the user said yes. `facts` are lines that say what would be lost.
 export function confirm({ title, facts = [], action, danger = true }) {
-  const form = h("form", { method: "dialog" }, facts.map((fact) => h("p", null, fact)));
+  const form = h(
+    "form",
+    { method: "dialog" },
+    facts.map((fact) => h("p", null, fact)),
+  );
   return open(title, form, action, danger, () => true).then(Boolean);
 }
 
@@ -53,16 +57,22 @@ export function field(options) {
   const hint = options.hint ? h("small", { id: `${id}-hint` }, options.hint) : null;
   const common = { id, name: options.name, required: options.required, "aria-describedby": hint && hint.id };
   const control = controlOf(options, common);
-  if (options.type === "checkbox") return h("div", { class: "field check" }, control, h("label", { for: id }, options.label), hint);
+  if (options.type === "checkbox")
+    return h("div", { class: "field check" }, control, h("label", { for: id }, options.label), hint);
   return h("div", { class: "field" }, h("label", { for: id }, options.label), control, hint);
 }
 
 function controlOf(options, common) {
   if (options.options) {
     const chosen = options.value ?? options.options[0]?.[0];
-    return h("select", common, options.options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+    return h(
+      "select",
+      common,
+      options.options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+    );
   }
-  if (options.rows) return h("textarea", { ...common, rows: options.rows, spellcheck: "false", value: options.value ?? "" });
+  if (options.rows)
+    return h("textarea", { ...common, rows: options.rows, spellcheck: "false", value: options.value ?? "" });
   if (options.type === "checkbox") return h("input", { ...common, type: "checkbox", checked: options.value ?? false });
   const more = { autocomplete: options.autocomplete ?? "off", min: options.min, max: options.max, list: options.list };
   return h("input", { ...common, ...more, type: options.type ?? "text", value: options.value ?? "" });
@@ -72,7 +82,12 @@ export function valuesOf(form, fields) {
   const values = {};
   for (const { name, type } of fields) {
     const control = form.elements[name];
-    values[name] = type === "checkbox" ? control.checked : type === "number" && control.value !== "" ? Number(control.value) : control.value;
+    values[name] =
+      type === "checkbox"
+        ? control.checked
+        : type === "number" && control.value !== ""
+          ? Number(control.value)
+          : control.value;
   }
   return values;
 }
@@ -86,6 +101,7 @@ export function objectIn(text, what) {
   } catch (error) {
     throw new Error(`${what} must be JSON, such as {"key": "value"}: ${error.message}`);
   }
-  if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error(`${what} must be a JSON object, such as {"key": "value"}`);
+  if (value === null || typeof value !== "object" || Array.isArray(value))
+    throw new Error(`${what} must be a JSON object, such as {"key": "value"}`);
   return value;
 }

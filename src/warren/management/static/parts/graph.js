@@ -22,7 +22,10 @@ class TopologyGraph extends HTMLElement {
 
   // nodes: [{id, kind: "exchange" | "queue" | "missing", name, note, href}], edges: [{from, to, kind, keys}]
   show({ nodes, edges }) {
-    const sign = JSON.stringify([nodes.map(({ id, kind, name }) => [id, kind, name]), edges.map(({ from, to, kind, keys }) => [from, to, kind, keys])]);
+    const sign = JSON.stringify([
+      nodes.map(({ id, kind, name }) => [id, kind, name]),
+      edges.map(({ from, to, kind, keys }) => [from, to, kind, keys]),
+    ]);
     if (sign !== this.sign) {
       this.sign = sign;
       this.draw(nodes, edges);
@@ -45,8 +48,16 @@ class TopologyGraph extends HTMLElement {
     const box = `${-margin} ${-MARGIN} ${wide} ${high}`;
     const drawn = [
       markers(),
-      svg("g", { class: "lines", "aria-hidden": "true" }, lines.map((line) => this.line(line, byId))),
-      svg("g", null, placed.map((node) => this.node(node))),
+      svg(
+        "g",
+        { class: "lines", "aria-hidden": "true" },
+        lines.map((line) => this.line(line, byId)),
+      ),
+      svg(
+        "g",
+        null,
+        placed.map((node) => this.node(node)),
+      ),
     ];
     const picture = svg("svg", { viewBox: box, width: wide, height: high }, drawn);
     // A little smaller if it fits then; beyond that one scrolls.
@@ -57,16 +68,16 @@ class TopologyGraph extends HTMLElement {
 
   node(node) {
     const { x, y, width, height } = node;
-    const note = svg("text", { class: "note", x: 14, y: 34, "aria-hidden": "true" });
+    const note = svg("text", { class: "note", x: 14, y: 34 });
     this.notes.set(node.id, note);
     const radius = node.kind === "queue" ? 7 : height / 2;
     const name = svg("text", { x: 14, y: 19 }, cut(exchangeName(node.name), NAME_LENGTH));
-    const shape = svg("rect", { width, height, rx: radius });
-    const label = `${node.kind === "missing" ? "missing exchange" : node.kind} ${exchangeName(node.name)}`;
-    const content = [svg("title", null, label), shape, name, note];
+    // The whole name for the pointer to find; a screen reader reads the texts of the node.
+    const shape = svg("rect", { width, height, rx: radius }, svg("title", null, exchangeName(node.name)));
+    const content = [shape, name, note];
     const place = { class: `node ${node.kind}`, transform: `translate(${x} ${y})` };
     if (node.href === null) return svg("g", place, content);
-    return svg("a", { ...place, href: node.href, "aria-label": label }, content);
+    return svg("a", { ...place, href: node.href }, content);
   }
 
   line(line, byId) {
@@ -112,7 +123,20 @@ function backPath(from, to, { lane, index }) {
 
 function markers() {
   const one = (kind) =>
-    svg("marker", { id: `arrow-${kind}`, class: `arrow ${kind}`, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, svg("path", { d: "M0 0L8 4L0 8z" }));
+    svg(
+      "marker",
+      {
+        id: `arrow-${kind}`,
+        class: `arrow ${kind}`,
+        viewBox: "0 0 8 8",
+        refX: 6,
+        refY: 4,
+        markerWidth: 7,
+        markerHeight: 7,
+        orient: "auto-start-reverse",
+      },
+      svg("path", { d: "M0 0L8 4L0 8z" }),
+    );
   return svg("defs", null, ["binding", "dead", "alternate"].map(one));
 }
 
@@ -120,6 +144,11 @@ customElements.define("warren-graph", TopologyGraph);
 
 export function legend() {
   const entry = (kind, text) => h("li", null, h("i", { class: `key line-${kind}` }), h("span", null, text));
-  return h("ul", { class: "legend" }, entry("binding", "binding"), entry("dead", "dead letters"), entry("alternate", "alternate exchange"));
+  return h(
+    "ul",
+    { class: "legend" },
+    entry("binding", "binding"),
+    entry("dead", "dead letters"),
+    entry("alternate", "alternate exchange"),
+  );
 }
-

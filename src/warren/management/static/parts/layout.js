@@ -64,7 +64,7 @@ class Graph {
   rank() {
     const waiting = new Map(this.nodes.map((node) => [node, node.into.length]));
     const ready = this.nodes.filter((node) => node.into.length === 0);
-    for (let node; (node = ready.shift()) !== undefined; ) {
+    for (let node; (node = ready.shift()) !== undefined;) {
       for (const next of node.out) {
         next.rank = Math.max(next.rank, node.rank + 1);
         waiting.set(next, waiting.get(next) - 1);
@@ -122,7 +122,10 @@ class Graph {
       const width = Math.max(...rank.map((node) => node.width));
       for (const node of rank) node.x = x + (width - node.width) / 2;
       x += width + RANK_GAP;
-      this.stack(rank, rank.map(() => 0));
+      this.stack(
+        rank,
+        rank.map(() => 0),
+      );
     }
     for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
       for (const rank of sweep % 2 ? this.ranks.toReversed() : this.ranks) this.stack(rank, rank.map(wishedY));

@@ -46,7 +46,13 @@ class Listing extends HTMLElement {
       clearTimeout(timer);
       timer = setTimeout(() => this.again(1), TYPING_MS);
     };
-    const input = h("input", { id, type: "search", placeholder: "Part of the name", oninput: typed, autocomplete: "off" });
+    const input = h("input", {
+      id,
+      type: "search",
+      placeholder: "Part of the name",
+      oninput: typed,
+      autocomplete: "off",
+    });
     return h("div", { class: "filter" }, h("label", { for: id }, "Filter"), input);
   }
 
@@ -54,7 +60,13 @@ class Listing extends HTMLElement {
     this.previous = h("button", { type: "button", onclick: () => this.again(this.page - 1) }, "Previous");
     this.next = h("button", { type: "button", onclick: () => this.again(this.page + 1) }, "Next");
     this.place = h("span");
-    return h("nav", { class: "pages", "aria-label": `Pages of ${this.nouns}`, hidden: true }, this.previous, this.place, this.next);
+    return h(
+      "nav",
+      { class: "pages", "aria-label": `Pages of ${this.nouns}`, hidden: true },
+      this.previous,
+      this.place,
+      this.next,
+    );
   }
 
   again(page = this.page) {
@@ -64,7 +76,13 @@ class Listing extends HTMLElement {
 
   async load(signal) {
     const { sort, reverse } = this.table;
-    const query = { page: this.page, page_size: PAGE_SIZE, name: this.filter, sort, sort_reverse: reverse ? "true" : "" };
+    const query = {
+      page: this.page,
+      page_size: PAGE_SIZE,
+      name: this.filter,
+      sort,
+      sort_reverse: reverse ? "true" : "",
+    };
     try {
       this.show(await get(withQuery(this.path(), query), signal));
     } catch (error) {
@@ -80,7 +98,12 @@ class Listing extends HTMLElement {
     this.problem.clear();
     this.table.show(items);
     this.table.hidden = items.length === 0;
-    setText(this.count, this.filter === "" ? plural(total, this.noun, this.nouns) : `${number(found)} of ${plural(total, this.noun, this.nouns)}`);
+    setText(
+      this.count,
+      this.filter === ""
+        ? plural(total, this.noun, this.nouns)
+        : `${number(found)} of ${plural(total, this.noun, this.nouns)}`,
+    );
     this.showEmpty(items.length === 0, total);
     this.pages.hidden = pages <= 1;
     setText(this.place, `Page ${number(page)} of ${number(pages)}`);

@@ -5,7 +5,17 @@ import { icon } from "./icons.js";
 
 // `items()` is asked when the menu opens: [[text, action, isDangerous], ...]
 export function menuButton(label, items) {
-  const button = h("button", { type: "button", class: "plain menu-button", "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": label }, icon("more"));
+  const button = h(
+    "button",
+    {
+      type: "button",
+      class: "plain menu-button",
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      "aria-label": label,
+    },
+    icon("more"),
+  );
   button.addEventListener("click", () => openMenu(button, label, items()));
   return button;
 }
@@ -17,7 +27,19 @@ function openMenu(button, label, items) {
       menu.hidePopover();
       action();
     };
-    menu.append(h("button", { type: "button", role: "menuitem", tabindex: "-1", class: isDangerous ? "danger-text" : null, onclick: choose }, text));
+    menu.append(
+      h(
+        "button",
+        {
+          type: "button",
+          role: "menuitem",
+          tabindex: "-1",
+          class: isDangerous ? "danger-text" : null,
+          onclick: choose,
+        },
+        text,
+      ),
+    );
   }
   menu.addEventListener("keydown", (event) => move(event, menu));
   menu.addEventListener("toggle", (event) => {
@@ -26,7 +48,7 @@ function openMenu(button, label, items) {
     if (menu.contains(document.activeElement) || document.activeElement === document.body) button.focus();
     menu.remove();
   });
-  document.body.append(menu);
+  document.querySelector("main").append(menu);
   menu.showPopover();
   place(menu, button.getBoundingClientRect());
   button.setAttribute("aria-expanded", "true");

@@ -43,7 +43,11 @@ export function tellError(error) {
 }
 
 function show(place, text, time) {
-  const close = h("button", { type: "button", class: "plain", "aria-label": "Dismiss", onclick: () => toast.remove() }, "×");
+  const close = h(
+    "button",
+    { type: "button", class: "plain", "aria-label": "Dismiss", onclick: () => toast.remove() },
+    "×",
+  );
   const toast = h("div", { class: "toast" }, h("span", null, text), close);
   place.append(toast);
   setTimeout(() => toast.remove(), time);

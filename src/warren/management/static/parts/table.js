@@ -22,13 +22,19 @@ class Table extends HTMLElement {
 
   heading(column) {
     const attributes = { scope: "col", class: column.number ? "number" : null };
-    if (!column.sort) return h("th", attributes, column.title || h("span", { class: "unseen" }, column.label ?? "Actions"));
+    if (!column.sort)
+      return h("th", attributes, column.title || h("span", { class: "unseen" }, column.label ?? "Actions"));
     const arrow = h("span", { class: "arrow", "aria-hidden": "true" });
-    return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(column.sort) }, column.title, arrow));
+    return h(
+      "th",
+      attributes,
+      h("button", { type: "button", onclick: () => this.sortBy(column.sort) }, column.title, arrow),
+    );
   }
 
   sortBy(path) {
-    this.reverse = this.sort === path ? !this.reverse : Boolean(this.columns.find((each) => each.sort === path)?.number);
+    this.reverse =
+      this.sort === path ? !this.reverse : Boolean(this.columns.find((each) => each.sort === path)?.number);
     this.sort = path;
     this.markSorted();
     this.dispatchEvent(new CustomEvent("sort", { detail: { sort: this.sort, reverse: this.reverse } }));

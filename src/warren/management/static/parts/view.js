@@ -24,7 +24,11 @@ export function badge(text, kind = "") {
 
 // [[what, value], ...]; a value is text or an element.
 export function facts(pairs) {
-  return h("dl", { class: "facts" }, pairs.map(([what, value]) => h("div", null, h("dt", null, what), h("dd", null, value))));
+  return h(
+    "dl",
+    { class: "facts" },
+    pairs.map(([what, value]) => h("div", null, h("dt", null, what), h("dd", null, value))),
+  );
 }
 
 export function table(object) {
@@ -50,7 +54,8 @@ class Live extends HTMLElement {
         this.problem.clear();
         show(answer);
       },
-      (error) => this.problem.say(error.status === 404 ? "This is not there, or no longer." : `${error.message} Trying again.`),
+      (error) =>
+        this.problem.say(error.status === 404 ? "This is not there, or no longer." : `${error.message} Trying again.`),
     );
     return this;
   }

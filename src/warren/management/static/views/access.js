@@ -13,7 +13,13 @@ import { isAdministrator, session, vhostForNew } from "../session.js";
 const TAGS = "administrator, monitoring, policymaker, management; several with commas, or none";
 
 export function accessView() {
-  if (!isAdministrator()) return h("div", null, heading("Users"), empty("Users and permissions are shown to administrators. You can change nothing here as this user."));
+  if (!isAdministrator())
+    return h(
+      "div",
+      null,
+      heading("Users"),
+      empty("Users and permissions are shown to administrators. You can change nothing here as this user."),
+    );
   const again = () => [users, permissions, topics, vhosts].forEach((list) => list.again());
   const then = (action) => async () => (await action()) && again();
   const users = userList(again);
@@ -23,7 +29,19 @@ export function accessView() {
   return h(
     "div",
     null,
-    heading("Users", button("Add a user", then(() => editUser()), "primary"), button("Set permissions", then(() => editPermission())), button("Add a virtual host", then(addVhost))),
+    heading(
+      "Users",
+      button(
+        "Add a user",
+        then(() => editUser()),
+        "primary",
+      ),
+      button(
+        "Set permissions",
+        then(() => editPermission()),
+      ),
+      button("Add a virtual host", then(addVhost)),
+    ),
     section("Users", users),
     section("Permissions", permissions),
     section("Topic permissions", topics),
@@ -43,14 +61,22 @@ function userList(again) {
       { title: "Name", sort: "name", show: (user) => user.name },
       { title: "Tags", sign: (user) => String(user.tags), show: (user) => tagsOf(user.tags) },
       { title: "Password", show: (user) => (user.password_hash ? "set" : "none: cannot log in with one") },
-      { title: "", once: true, show: (user, row) => menuButton(`Actions for ${user.name}`, () => userActions(row.item, again)) },
+      {
+        title: "",
+        once: true,
+        show: (user, row) => menuButton(`Actions for ${user.name}`, () => userActions(row.item, again)),
+      },
     ],
   });
 }
 
 function tagsOf(tags) {
   const all = (Array.isArray(tags) ? tags : String(tags).split(",")).filter(Boolean);
-  return h("div", { class: "badges" }, all.length ? all.map((tag) => badge(tag, tag === "administrator" ? "policy" : "")) : "none");
+  return h(
+    "div",
+    { class: "badges" },
+    all.length ? all.map((tag) => badge(tag, tag === "administrator" ? "policy" : "")) : "none",
+  );
 }
 
 function userActions(user, again) {
@@ -66,7 +92,14 @@ function userActions(user, again) {
 function editUser(user) {
   const fields = [
     { name: "name", label: "Name", value: user?.name, required: true },
-    { name: "password", label: "Password", type: "password", required: user === undefined, autocomplete: "new-password", hint: user && "Leave empty to keep the present one." },
+    {
+      name: "password",
+      label: "Password",
+      type: "password",
+      required: user === undefined,
+      autocomplete: "new-password",
+      hint: user && "Leave empty to keep the present one.",
+    },
     { name: "tags", label: "Tags", value: user ? String(user.tags) : "management", hint: TAGS },
   ];
   const submit = async ({ name, password, tags }) => {
@@ -95,8 +128,19 @@ function permissionList(again) {
     columns: [
       { title: "User", sort: "user", show: (each) => each.user },
       { title: "Virtual host", sort: "vhost", show: (each) => each.vhost },
-      ...["Configure", "Write", "Read"].map((title) => ({ title, sign: (each) => each[title.toLowerCase()], show: (each) => pattern(each[title.toLowerCase()]) })),
-      { title: "", once: true, show: (each, row) => menuButton(`Actions for the permissions of ${each.user} in ${each.vhost}`, () => permissionActions(row.item, again)) },
+      ...["Configure", "Write", "Read"].map((title) => ({
+        title,
+        sign: (each) => each[title.toLowerCase()],
+        show: (each) => pattern(each[title.toLowerCase()]),
+      })),
+      {
+        title: "",
+        once: true,
+        show: (each, row) =>
+          menuButton(`Actions for the permissions of ${each.user} in ${each.vhost}`, () =>
+            permissionActions(row.item, again),
+          ),
+      },
     ],
   });
 }
@@ -115,8 +159,18 @@ function permissionActions(permission, again) {
 function editPermission(given = {}) {
   const fields = [
     { name: "user", label: "User", value: given.user, required: true },
-    { name: "vhost", label: "Virtual host", value: given.vhost ?? vhostForNew(), options: session.vhosts.map((name) => [name, name]) },
-    { name: "configure", label: "May configure", value: given.configure ?? ".*", hint: "A regular expression on names of queues and exchanges; empty is none." },
+    {
+      name: "vhost",
+      label: "Virtual host",
+      value: given.vhost ?? vhostForNew(),
+      options: session.vhosts.map((name) => [name, name]),
+    },
+    {
+      name: "configure",
+      label: "May configure",
+      value: given.configure ?? ".*",
+      hint: "A regular expression on names of queues and exchanges; empty is none.",
+    },
     { name: "write", label: "May write to", value: given.write ?? ".*" },
     { name: "read", label: "May read from", value: given.read ?? ".*" },
   ];
@@ -128,7 +182,11 @@ function editPermission(given = {}) {
 }
 
 async function deletePermission({ user, vhost }) {
-  const isSure = await confirm({ title: `Take ${vhost} away from ${user}?`, facts: [`${user} can no longer use this virtual host.`], action: "Take away" });
+  const isSure = await confirm({
+    title: `Take ${vhost} away from ${user}?`,
+    facts: [`${user} can no longer use this virtual host.`],
+    action: "Take away",
+  });
   return isSure && attempt(() => remove(at("permissions", vhost, user)), "The permission was taken away.");
 }
 
@@ -178,7 +236,11 @@ function vhostList(again) {
       { title: "Description", show: (vhost) => vhost.description ?? "" },
       { title: "Default queue type", show: (vhost) => vhost.default_queue_type ?? "" },
       { title: "Messages", sort: "messages", number: true, show: (vhost) => number(vhost.messages) },
-      { title: "", once: true, show: (vhost) => button("Delete", async () => (await deleteVhost(vhost)) && again(), "quiet") },
+      {
+        title: "",
+        once: true,
+        show: (vhost) => button("Delete", async () => (await deleteVhost(vhost)) && again(), "quiet"),
+      },
     ],
   });
 }
@@ -197,7 +259,9 @@ function addVhost() {
 }
 
 async function deleteVhost({ name, messages }) {
-  const facts = [`All its queues, exchanges, bindings, policies and permissions go, and ${number(messages ?? 0)} messages. Its connections are closed.`];
+  const facts = [
+    `All its queues, exchanges, bindings, policies and permissions go, and ${number(messages ?? 0)} messages. Its connections are closed.`,
+  ];
   const isSure = await confirm({ title: `Delete the virtual host ${name}?`, facts, action: "Delete" });
   const run = async () => {
     await remove(at("vhosts", name));

@@ -9,11 +9,33 @@ import { button, empty, facts, heading, section } from "../parts/view.js";
 import { isAdministrator, session } from "../session.js";
 
 // In the order in which people think of them; the rest of a document is counted as "other".
-const KINDS = ["vhosts", "users", "permissions", "topic_permissions", "exchanges", "queues", "bindings", "policies", "parameters", "global_parameters"];
+const KINDS = [
+  "vhosts",
+  "users",
+  "permissions",
+  "topic_permissions",
+  "exchanges",
+  "queues",
+  "bindings",
+  "policies",
+  "parameters",
+  "global_parameters",
+];
 
 export function definitionsView() {
-  if (!isAdministrator()) return h("div", null, heading("Definitions"), empty("Definitions hold the users and their password hashes: only administrators may export and import them."));
-  return h("div", null, heading("Definitions"), h("div", { class: "columns" }, section("Export", exporting()), section("Import", importing())));
+  if (!isAdministrator())
+    return h(
+      "div",
+      null,
+      heading("Definitions"),
+      empty("Definitions hold the users and their password hashes: only administrators may export and import them."),
+    );
+  return h(
+    "div",
+    null,
+    heading("Definitions"),
+    h("div", { class: "columns" }, section("Export", exporting()), section("Import", importing())),
+  );
 }
 
 const path = () => (session.vhost === "" ? at("definitions") : at("definitions", session.vhost));
@@ -29,9 +51,16 @@ function exporting() {
       tellError(error);
     }
   };
-  get(path()).then((all) => fill(counts, countsOf(all)), (error) => problem.say(error.message));
+  get(path()).then(
+    (all) => fill(counts, countsOf(all)),
+    (error) => problem.say(error.message),
+  );
   return [
-    h("p", null, `Vhosts, users with their password hashes, permissions, exchanges, queues, bindings and policies of ${scope()}, as one JSON file that RabbitMQ reads too. Messages are not in it.`),
+    h(
+      "p",
+      null,
+      `Vhosts, users with their password hashes, permissions, exchanges, queues, bindings and policies of ${scope()}, as one JSON file that RabbitMQ reads too. Messages are not in it.`,
+    ),
     problem,
     counts,
     button("Download definitions", run, "primary"),
@@ -47,7 +76,10 @@ function download(definitions) {
 }
 
 function countsOf(definitions) {
-  const pairs = KINDS.filter((kind) => Array.isArray(definitions[kind])).map((kind) => [kind.replace("_", " "), number(definitions[kind].length)]);
+  const pairs = KINDS.filter((kind) => Array.isArray(definitions[kind])).map((kind) => [
+    kind.replace("_", " "),
+    number(definitions[kind].length),
+  ]);
   return facts(pairs);
 }
 
@@ -68,7 +100,12 @@ function importing() {
   };
   return [
     h("p", null, `Importing into ${scope()} only ever adds: what is there already stays as it is.`),
-    h("div", { class: "field" }, h("label", { for: id }, "Definitions file (JSON, also RabbitMQ's)"), h("input", { id, type: "file", accept: ".json,application/json", onchange: choose })),
+    h(
+      "div",
+      { class: "field" },
+      h("label", { for: id }, "Definitions file (JSON, also RabbitMQ's)"),
+      h("input", { id, type: "file", accept: ".json,application/json", onchange: choose }),
+    ),
     problem,
     place,
   ];
@@ -90,7 +127,12 @@ function parse(text) {
 function showFile(place, name, definitions) {
   const count = KINDS.reduce((sum, kind) => sum + (definitions[kind]?.length ?? 0), 0);
   const run = async () => {
-    const isSure = await confirm({ title: `Import ${name}?`, facts: [`${plural(count, "definition")} will be added to ${scope()}.`], action: "Import", danger: false });
+    const isSure = await confirm({
+      title: `Import ${name}?`,
+      facts: [`${plural(count, "definition")} will be added to ${scope()}.`],
+      action: "Import",
+      danger: false,
+    });
     if (isSure) await attempt(() => post(path(), definitions), `${name} was imported.`);
   };
   fill(place, h("h3", null, name), countsOf(definitions), button("Import", run, "primary"));

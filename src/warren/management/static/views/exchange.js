@@ -6,6 +6,7 @@ import { publishTo } from "../actions/queues.js";
 import { at, get } from "../api.js";
 import { fill, h } from "../dom.js";
 import { exchangeName, number, rate } from "../format.js";
+import { DELAYED, scheduled } from "../parts/scheduled.js";
 import { table } from "../parts/table.js";
 import { badge, button, empty, facts, heading, link, live, section, table as factsOf } from "../parts/view.js";
 
@@ -15,23 +16,46 @@ export function exchangeView(vhost, name) {
   const path = at("exchanges", vhost, name);
   const isDefault = name === DEFAULT;
   const details = h("div");
+  const waiting = h("div");
   const again = () => view.again();
-  const out = ways("Leads to", ({ destination, destination_type: type }) => link(destination, type === "queue" ? "queues" : "exchanges", vhost, destination), again);
-  const into = ways("From", ({ source }) => (source === "" ? exchangeName(source) : link(source, "exchanges", vhost, source)), again);
-  const load = (signal) => Promise.all([get(path, signal), get(`${path}/bindings/source`, signal), get(`${path}/bindings/destination`, signal)]);
+  const out = ways(
+    "Leads to",
+    ({ destination, destination_type: type }) =>
+      link(destination, type === "queue" ? "queues" : "exchanges", vhost, destination),
+    again,
+  );
+  const into = ways(
+    "From",
+    ({ source }) => (source === "" ? exchangeName(source) : link(source, "exchanges", vhost, source)),
+    again,
+  );
+  const load = (signal) =>
+    Promise.all([
+      get(path, signal),
+      get(`${path}/bindings/source`, signal),
+      get(`${path}/bindings/destination`, signal),
+    ]);
   const show = ([exchange, leaving, arriving]) => {
     fill(details, describe(exchange));
+    if (exchange.type === DELAYED && waiting.childElementCount === 0)
+      fill(waiting, section("Waiting for their time", scheduled(vhost, name)));
     out.show(leaving);
     into.show(arriving);
   };
   const actions = [
     button("Publish", () => publishTo(vhost, isDefault ? "" : name, ""), "primary"),
     !isDefault && button("Add a binding", async () => (await bind({ vhost, source: name })) && again()),
-    !isDefault && button("Delete", async () => (await deleteExchange({ vhost, name })) && (location.hash = "#/exchanges"), "danger"),
+    !isDefault &&
+      button(
+        "Delete",
+        async () => (await deleteExchange({ vhost, name })) && (location.hash = "#/exchanges"),
+        "danger",
+      ),
   ];
   const children = [
     heading(isDefault ? "(default exchange)" : name, actions),
     section("Details", details),
+    waiting,
     h("div", { class: "columns" }, section("Where it leads", out.element), section("What leads here", into.element)),
   ];
   const view = live({ load, show, children });
@@ -50,7 +74,8 @@ function describe(exchange) {
     ["Published in", `${number(stats.publish_in ?? 0)}, ${rate(stats.publish_in_details?.rate ?? 0)}`],
     ["Routed out", `${number(stats.publish_out ?? 0)}, ${rate(stats.publish_out_details?.rate ?? 0)}`],
   ];
-  const given = Object.keys(exchange.arguments).length > 0 ? [h("h3", null, "Arguments"), factsOf(exchange.arguments)] : [];
+  const given =
+    Object.keys(exchange.arguments).length > 0 ? [h("h3", null, "Arguments"), factsOf(exchange.arguments)] : [];
   return [facts(pairs), ...given];
 }
 
@@ -58,12 +83,18 @@ function ways(title, show, again) {
   const nothing = empty("None.");
   const shown = table({
     caption: title,
-    key: (binding) => JSON.stringify([binding.source, binding.destination_type, binding.destination, binding.properties_key]),
+    key: (binding) =>
+      JSON.stringify([binding.source, binding.destination_type, binding.destination, binding.properties_key]),
     columns: [
       { title, once: true, show },
       { title: "Key", show: (binding) => binding.routing_key },
       { title: "Arguments", show: ({ arguments: given }) => (Object.keys(given).length ? JSON.stringify(given) : "") },
-      { title: "", once: true, show: (binding) => (binding.source === "" ? "" : button("Unbind", async () => (await unbind(binding)) && again(), "quiet")) },
+      {
+        title: "",
+        once: true,
+        show: (binding) =>
+          binding.source === "" ? "" : button("Unbind", async () => (await unbind(binding)) && again(), "quiet"),
+      },
     ],
   });
   const update = (items) => {

@@ -24,7 +24,13 @@ export function exchangesView() {
   });
   const types = () => history.overview.exchange_types.map((type) => type.name);
   const declare = async () => (await declareExchange(types())) && list.again();
-  return h("div", null, heading("Exchanges", button("Declare an exchange", declare, "primary")), section("Topology", topology()), section("All exchanges", list));
+  return h(
+    "div",
+    null,
+    heading("Exchanges", button("Declare an exchange", declare, "primary")),
+    section("Topology", topology()),
+    section("All exchanges", list),
+  );
 }
 
 function topology() {
@@ -46,16 +52,23 @@ function topology() {
     if (answer) show(answer);
   };
   const input = h("input", { id, type: "search", placeholder: "Part of a name", oninput: typed, autocomplete: "off" });
-  const toolbar = h("div", { class: "toolbar" }, h("div", { class: "filter" }, h("label", { for: id }, "Draw only"), input), legend());
+  const toolbar = h(
+    "div",
+    { class: "toolbar" },
+    h("div", { class: "filter" }, h("label", { for: id }, "Draw only"), input),
+    legend(),
+  );
   return live({ load: (signal) => loadTopology(vhost, signal), show, children: [toolbar, graph, words] });
 }
 
 function wordsOf(vhost, drawn, left, loose, filter) {
   const words = [];
-  if (drawn === 0) words.push(filter === "" ? "Nothing is bound to anything yet." : `Nothing has “${filter}” in its name.`);
+  if (drawn === 0)
+    words.push(filter === "" ? "Nothing is bound to anything yet." : `Nothing has “${filter}” in its name.`);
   if (session.vhosts.length > 1) words.push(`Drawn is the virtual host ${vhost}; choose another at the top.`);
   if (left > 0) words.push(`${number(left)} more are not drawn; type a part of their name to see them.`);
-  if (loose > 0) words.push(`${plural(loose, "queue is", "queues are")} reached through the default exchange only, and not drawn.`);
+  if (loose > 0)
+    words.push(`${plural(loose, "queue is", "queues are")} reached through the default exchange only, and not drawn.`);
   return words.join(" ");
 }
 
@@ -64,9 +77,23 @@ function columns(again) {
     { title: "Name", sort: "name", once: true, show: nameOf },
     { title: "Type", sort: "type", once: true, show: (exchange) => badge(exchange.type, "kind") },
     { title: "Features", sign: (exchange) => JSON.stringify([exchange.policy]), show: features },
-    { title: "In", number: true, sort: "message_stats.publish_in_details.rate", show: ({ message_stats: stats }) => rate(stats?.publish_in_details.rate ?? 0) },
-    { title: "Out", number: true, sort: "message_stats.publish_out_details.rate", show: ({ message_stats: stats }) => rate(stats?.publish_out_details.rate ?? 0) },
-    { title: "", once: true, show: (exchange) => menuButton(`Actions for ${exchangeName(exchange.name)}`, () => actions(exchange, again)) },
+    {
+      title: "In",
+      number: true,
+      sort: "message_stats.publish_in_details.rate",
+      show: ({ message_stats: stats }) => rate(stats?.publish_in_details.rate ?? 0),
+    },
+    {
+      title: "Out",
+      number: true,
+      sort: "message_stats.publish_out_details.rate",
+      show: ({ message_stats: stats }) => rate(stats?.publish_out_details.rate ?? 0),
+    },
+    {
+      title: "",
+      once: true,
+      show: (exchange) => menuButton(`Actions for ${exchangeName(exchange.name)}`, () => actions(exchange, again)),
+    },
   ];
 }
 
@@ -76,7 +103,11 @@ function nameOf({ vhost, name }) {
 }
 
 function features(exchange) {
-  const words = [exchange.durable && "durable", exchange.internal && "internal", exchange.auto_delete && "auto-delete"].filter(Boolean);
+  const words = [
+    exchange.durable && "durable",
+    exchange.internal && "internal",
+    exchange.auto_delete && "auto-delete",
+  ].filter(Boolean);
   const all = words.map((word) => badge(word));
   if (exchange.policy) all.push(badge(exchange.policy, "policy"));
   for (const name of Object.keys(exchange.arguments)) all.push(badge(name));

@@ -25,9 +25,24 @@ class Overview extends HTMLElement {
     this.charts = charts();
     this.node = h("div");
     const top = heading("Overview", this.windowChoice());
-    const middle = h("div", { class: "charts" }, this.charts.map((each) => h("div", { class: "card" }, each)));
+    const middle = h(
+      "div",
+      { class: "charts" },
+      this.charts.map((each) => h("div", { class: "card" }, each)),
+    );
     const bottom = h("div", { class: "columns" }, busiest(), section("Node", this.node));
-    fill(this, top, this.problem, h("div", { class: "tiles" }, this.tiles.map((tile) => tile.element)), middle, bottom);
+    fill(
+      this,
+      top,
+      this.problem,
+      h(
+        "div",
+        { class: "tiles" },
+        this.tiles.map((tile) => tile.element),
+      ),
+      middle,
+      bottom,
+    );
     this.onChange = () => this.show();
     history.addEventListener("change", this.onChange);
     this.show();
@@ -80,12 +95,41 @@ function tiles() {
   const queues = () => history.overview.queue_totals;
   const stats = () => history.overview.message_stats;
   return [
-    tile("Published", () => rate(last("publish")), () => `${compact(stats().publish)} so far`, "series-1"),
-    tile("Delivered", () => rate(last("deliver")), () => `${compact(stats().deliver_get)} so far`, "series-2"),
-    tile("Acknowledged", () => rate(last("ack")), () => `${compact(stats().ack)} so far`, "series-3"),
-    tile("Ready", () => compact(queues().messages_ready), () => `in ${plural(totals().queues, "queue")}`, "series-4"),
-    tile("Unacked", () => compact(queues().messages_unacknowledged), () => `with ${plural(totals().consumers, "consumer")}`, "series-5"),
-    tile("Connections", () => compact(totals().connections), () => plural(totals().channels, "channel")),
+    tile(
+      "Published",
+      () => rate(last("publish")),
+      () => `${compact(stats().publish)} so far`,
+      "series-1",
+    ),
+    tile(
+      "Delivered",
+      () => rate(last("deliver")),
+      () => `${compact(stats().deliver_get)} so far`,
+      "series-2",
+    ),
+    tile(
+      "Acknowledged",
+      () => rate(last("ack")),
+      () => `${compact(stats().ack)} so far`,
+      "series-3",
+    ),
+    tile(
+      "Ready",
+      () => compact(queues().messages_ready),
+      () => `in ${plural(totals().queues, "queue")}`,
+      "series-4",
+    ),
+    tile(
+      "Unacked",
+      () => compact(queues().messages_unacknowledged),
+      () => `with ${plural(totals().consumers, "consumer")}`,
+      "series-5",
+    ),
+    tile(
+      "Connections",
+      () => compact(totals().connections),
+      () => plural(totals().channels, "channel"),
+    ),
   ];
 }
 
@@ -129,9 +173,7 @@ function charts() {
       seconds,
       minimum: MIB,
       steps: Array.from({ length: 20 }, (_, power) => MIB * 2 ** power),
-      lines: [
-        { name: "memory", label: "used", color: "--series-3", filled: true },
-      ],
+      lines: [{ name: "memory", label: "used", color: "--series-3", filled: true }],
     }),
   ];
 }
@@ -141,11 +183,17 @@ function busiest() {
   const nothing = empty("No queue holds or moves messages.");
   const columns = "name,vhost,messages,message_stats.deliver_get_details";
   const load = (signal) =>
-    get(withQuery(listOf("queues"), { page: 1, page_size: BUSIEST, sort: "messages", sort_reverse: "true", columns }), signal);
+    get(
+      withQuery(listOf("queues"), { page: 1, page_size: BUSIEST, sort: "messages", sort_reverse: "true", columns }),
+      signal,
+    );
   const show = ({ items }) => {
     const most = Math.max(1, ...items.map((queue) => queue.messages));
     nothing.hidden = items.length > 0;
-    fill(list, items.map((queue) => bar(queue, most)));
+    fill(
+      list,
+      items.map((queue) => bar(queue, most)),
+    );
   };
   return section("Deepest queues", live({ load, show, children: [list, nothing] }));
 }
@@ -153,7 +201,14 @@ function busiest() {
 function bar({ name, vhost, messages, message_stats: stats }, most) {
   const meter = h("meter", { min: 0, max: most, value: messages, "aria-label": `Messages in ${name}` });
   const out = stats?.deliver_get_details?.rate ?? 0;
-  return h("li", null, link(name, "queues", vhost, name), meter, h("span", { class: "figure" }, compact(messages)), h("small", null, `${rate(out)} out`));
+  return h(
+    "li",
+    null,
+    link(name, "queues", vhost, name),
+    meter,
+    h("span", { class: "figure" }, compact(messages)),
+    h("small", null, `${rate(out)} out`),
+  );
 }
 
 function nodeFacts() {
@@ -162,13 +217,17 @@ function nodeFacts() {
     ["Version", `Warren ${overview.warren_version}`],
     ["Python", overview.python_version],
   ];
-  if (!isMonitoring() || node === null) return [facts(versions), empty("Memory, disk and uptime are shown to users with the monitoring tag.")];
+  if (!isMonitoring() || node === null)
+    return [facts(versions), empty("Memory, disk and uptime are shown to users with the monitoring tag.")];
   const listeners = overview.listeners.map((each) => `${each.protocol} on ${each.ip_address}:${each.port}`);
   return facts([
     ["Node", node.name],
     ...versions,
     ["Up for", duration(node.uptime)],
-    ["Memory", measured(node.mem_used, node.mem_limit, `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}`, "Memory used")],
+    [
+      "Memory",
+      measured(node.mem_used, node.mem_limit, `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}`, "Memory used"),
+    ],
     ["Disk free", `${bytes(node.disk_free)}, publishers block below ${bytes(node.disk_free_limit)}`],
     ["Sockets", number(node.sockets_used)],
     ["Listening", listeners.join(", ")],
@@ -176,6 +235,9 @@ function nodeFacts() {
 }
 
 function measured(value, most, text, label) {
-  const meter = most > 0 ? h("meter", { min: 0, max: most, high: most * 0.85, value: Math.min(value, most), "aria-label": label }) : null;
+  const meter =
+    most > 0
+      ? h("meter", { min: 0, max: most, high: most * 0.85, value: Math.min(value, most), "aria-label": label })
+      : null;
   return h("span", { class: "measured" }, text, meter);
 }

@@ -10,7 +10,10 @@ const STATES = { running: "good", failed: "bad", stopped: "", starting: "warn" }
 
 export function pipelinesView() {
   let hasNone = false;
-  const nothing = empty("There are no pipelines. A pipeline reads a queue, a stream or a table, works on it with SQL on Spark, and writes to an exchange or a table; it is declared in a file and started with", h("p", null, h("code", null, "warren pipeline run FILE")));
+  const nothing = empty(
+    "There are no pipelines. A pipeline reads a queue, a stream or a table, works on it with SQL on Spark, and writes to an exchange or a table; it is declared in a file and started with",
+    h("p", null, h("code", null, "warren pipeline run FILE")),
+  );
   const shown = table({ caption: "Pipelines", key: (pipeline) => pipeline.name, columns: columns() });
   const show = (items) => {
     shown.show(items);
@@ -40,7 +43,11 @@ async function pipelines(signal) {
 function columns() {
   return [
     { title: "Name", show: (pipeline) => plain(pipeline.name) },
-    { title: "State", sign: (pipeline) => String(pipeline.state), show: ({ state }) => badge(plain(state ?? "unknown"), STATES[state] ?? "") },
+    {
+      title: "State",
+      sign: (pipeline) => String(pipeline.state),
+      show: ({ state }) => badge(plain(state ?? "unknown"), STATES[state] ?? ""),
+    },
     { title: "From", show: (pipeline) => plain(pipeline.source ?? "–") },
     { title: "To", show: (pipeline) => plain(pipeline.sink ?? "–") },
     { title: "Rows/s", number: true, show: (pipeline) => number(pipeline.rows_per_second) },

@@ -2,8 +2,8 @@
 
 import { at, get } from "../api.js";
 import { bind, unbind } from "../actions/bindings.js";
-import { moveMessages } from "../actions/messages.js";
-import { deleteQueue, publishTo, purgeQueue } from "../actions/queues.js";
+import { moveMessages, redrive } from "../actions/messages.js";
+import { changeArguments, deleteQueue, publishTo, purgeQueue } from "../actions/queues.js";
 import { fill, h, setText } from "../dom.js";
 import { bytes, compact, exchangeName, milliseconds, number, rate } from "../format.js";
 import { Growth, Series, waitingTime } from "../history.js";
@@ -25,18 +25,36 @@ export function queueView(vhost, name) {
   };
   const load = async (signal) => [await get(path, signal), await get(`${path}/bindings`, signal)];
   const again = () => view.again();
+  const then = (action) => async () => (await action(queue)) && again();
+  const browser = messageBrowser(() => queue, again);
   const actions = [
-    button("Publish", async () => (await publishTo(vhost, "", name)) && again(), "primary"),
-    button("Move", async () => (await moveMessages(queue)) && again()),
-    button("Purge", async () => (await purgeQueue(queue)) && again()),
+    button(
+      "Publish",
+      then(() => publishTo(vhost, "", name)),
+      "primary",
+    ),
+    button(
+      "Move",
+      then(() => moveMessages(queue, browser.filter())),
+    ),
+    button("Redrive", then(redrive)),
+    button("Purge", then(purgeQueue)),
     button("Delete", async () => (await deleteQueue(queue)) && (location.hash = "#/queues"), "danger"),
   ];
-  const messages = section("Messages", messageBrowser(() => queue, again));
-  const addBinding = button("Add a binding", async () => (await bind({ vhost, destination: name, kind: "q" })) && again());
+  const messages = section("Messages", browser);
+  const addBinding = button(
+    "Add a binding",
+    async () => (await bind({ vhost, destination: name, kind: "q" })) && again(),
+  );
   const sections = [
     messages,
-    h("div", { class: "columns" }, section("Bindings", bound.element, addBinding), section("Consumers", taking.element)),
-    section("Details", argumentsOf.element),
+    h(
+      "div",
+      { class: "columns" },
+      section("Bindings", bound.element, addBinding),
+      section("Consumers", taking.element),
+    ),
+    section("Details", argumentsOf.element, button("Change arguments", then(changeArguments))),
   ];
   const children = [heading(name, actions), numbers.element, charts.element, ...sections];
   const view = live({ load, show, children });
@@ -47,12 +65,23 @@ function figures() {
   const labels = ["Ready", "Unacked", "In", "Out", "Consumers", "Bytes"];
   const values = labels.map(() => h("b"));
   const colors = ["series-4", "series-5", "series-1", "series-2", "", ""];
-  const element = h("div", { class: "tiles" }, labels.map((label, index) => h("div", { class: `tile ${colors[index]}` }, h("span", null, label), values[index])));
+  const element = h(
+    "div",
+    { class: "tiles" },
+    labels.map((label, index) => h("div", { class: `tile ${colors[index]}` }, h("span", null, label), values[index])),
+  );
   const growth = new Growth();
   const show = (queue) => {
     const { publish, deliver_get: deliver } = queue.message_stats;
     const rates = growth.rates(Date.now() / 1000, { publish, deliver });
-    const shown = [compact(queue.messages_ready), compact(queue.messages_unacknowledged), rate(rates.publish), rate(rates.deliver), number(queue.consumers), bytes(queue.message_bytes)];
+    const shown = [
+      compact(queue.messages_ready),
+      compact(queue.messages_unacknowledged),
+      rate(rates.publish),
+      rate(rates.deliver),
+      number(queue.consumers),
+      bytes(queue.message_bytes),
+    ];
     shown.forEach((text, index) => setText(values[index], text));
   };
   return { element, show };
@@ -62,18 +91,34 @@ function pictures() {
   const series = new Series(["publish", "deliver", "ack", "ready", "unacked", "wait"]);
   const growth = new Growth();
   const charts = [
-    chart({ title: "Rates", format: rate, seconds: 120, minimum: 5, lines: [
-      { name: "publish", label: "in", color: "--series-1", filled: true },
-      { name: "deliver", label: "out", color: "--series-2" },
-      { name: "ack", label: "acknowledged", color: "--series-3" },
-    ] }),
-    chart({ title: "Depth", format: compact, seconds: 120, minimum: 10, lines: [
-      { name: "ready", label: "ready", color: "--series-4", filled: true },
-      { name: "unacked", label: "unacknowledged", color: "--series-5" },
-    ] }),
-    chart({ title: "Wait in the queue", format: milliseconds, seconds: 120, minimum: 5, lines: [
-      { name: "wait", label: "depth ÷ rate out", color: "--series-1", filled: true },
-    ] }),
+    chart({
+      title: "Rates",
+      format: rate,
+      seconds: 120,
+      minimum: 5,
+      lines: [
+        { name: "publish", label: "in", color: "--series-1", filled: true },
+        { name: "deliver", label: "out", color: "--series-2" },
+        { name: "ack", label: "acknowledged", color: "--series-3" },
+      ],
+    }),
+    chart({
+      title: "Depth",
+      format: compact,
+      seconds: 120,
+      minimum: 10,
+      lines: [
+        { name: "ready", label: "ready", color: "--series-4", filled: true },
+        { name: "unacked", label: "unacknowledged", color: "--series-5" },
+      ],
+    }),
+    chart({
+      title: "Wait in the queue",
+      format: milliseconds,
+      seconds: 120,
+      minimum: 5,
+      lines: [{ name: "wait", label: "depth ÷ rate out", color: "--series-1", filled: true }],
+    }),
   ];
   const show = (queue) => {
     const now = Date.now() / 1000;
@@ -83,18 +128,45 @@ function pictures() {
     series.add(now, { ...rates, ...levels, wait: waitingTime(levels.ready, rates.deliver) });
     for (const each of charts) each.show(series);
   };
-  return { element: h("div", { class: "charts three" }, charts.map((each) => h("div", { class: "card" }, each))), show };
+  return {
+    element: h(
+      "div",
+      { class: "charts three" },
+      charts.map((each) => h("div", { class: "card" }, each)),
+    ),
+    show,
+  };
 }
 
 function details() {
   const element = h("div");
   let shown = "";
   const show = (queue) => {
-    const sign = JSON.stringify([queue.type, queue.state, queue.policy, queue.operator_policy, queue.effective_policy_definition, queue.arguments]);
+    const sign = JSON.stringify([
+      queue.type,
+      queue.state,
+      queue.policy,
+      queue.operator_policy,
+      queue.effective_policy_definition,
+      queue.arguments,
+    ]);
     if (sign === shown) return;
     shown = sign;
-    const pairs = [["Virtual host", queue.vhost], ["Features", features(queue)], ["State", queue.state], ["Policy", queue.policy ?? "none"], ["Operator policy", queue.operator_policy ?? "none"]];
-    fill(element, facts(pairs), h("h3", null, "Arguments"), objectOr(queue.arguments, "No arguments."), h("h3", null, "What policies set"), objectOr(queue.effective_policy_definition ?? {}, "Nothing."));
+    const pairs = [
+      ["Virtual host", queue.vhost],
+      ["Features", features(queue)],
+      ["State", queue.state],
+      ["Policy", queue.policy ?? "none"],
+      ["Operator policy", queue.operator_policy ?? "none"],
+    ];
+    fill(
+      element,
+      facts(pairs),
+      h("h3", null, "Arguments"),
+      objectOr(queue.arguments, "No arguments."),
+      h("h3", null, "What policies set"),
+      objectOr(queue.effective_policy_definition ?? {}, "Nothing."),
+    );
   };
   return { element, show };
 }
@@ -109,11 +181,20 @@ function bindings(again) {
     caption: "Bindings",
     key: (binding) => JSON.stringify([binding.source, binding.properties_key]),
     columns: [
-      { title: "From", once: true, show: ({ vhost, source }) => (source === "" ? exchangeName(source) : link(source, "exchanges", vhost, source)) },
+      {
+        title: "From",
+        once: true,
+        show: ({ vhost, source }) => (source === "" ? exchangeName(source) : link(source, "exchanges", vhost, source)),
+      },
       { title: "Key", show: (binding) => binding.routing_key },
       { title: "Arguments", show: ({ arguments: given }) => (Object.keys(given).length ? JSON.stringify(given) : "") },
       // Every queue is bound to the default exchange by its name, and that cannot be undone.
-      { title: "", once: true, show: (binding) => (binding.source === "" ? "" : button("Unbind", async () => (await unbind(binding)) && again(), "quiet")) },
+      {
+        title: "",
+        once: true,
+        show: (binding) =>
+          binding.source === "" ? "" : button("Unbind", async () => (await unbind(binding)) && again(), "quiet"),
+      },
     ],
   });
   const show = (items) => {

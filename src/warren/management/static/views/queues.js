@@ -27,14 +27,37 @@ export function queuesView() {
 function columns(again) {
   return [
     { title: "Name", sort: "name", show: nameOf, once: true },
-    { title: "Features", show: features, sign: (queue) => JSON.stringify([queue.type, queue.durable, queue.policy, queue.arguments]) },
+    {
+      title: "Features",
+      show: features,
+      sign: (queue) => JSON.stringify([queue.type, queue.durable, queue.policy, queue.arguments]),
+    },
     { title: "Ready", sort: "messages_ready", number: true, show: (queue) => number(queue.messages_ready) },
-    { title: "Unacked", sort: "messages_unacknowledged", number: true, show: (queue) => number(queue.messages_unacknowledged) },
+    {
+      title: "Unacked",
+      sort: "messages_unacknowledged",
+      number: true,
+      show: (queue) => number(queue.messages_unacknowledged),
+    },
     { title: "Total", sort: "messages", number: true, show: (queue) => number(queue.messages) },
-    { title: "In", sort: "message_stats.publish_details.rate", number: true, show: (queue) => rate(queue.message_stats?.publish_details.rate) },
-    { title: "Out", sort: "message_stats.deliver_get_details.rate", number: true, show: (queue) => rate(queue.message_stats?.deliver_get_details.rate) },
+    {
+      title: "In",
+      sort: "message_stats.publish_details.rate",
+      number: true,
+      show: (queue) => rate(queue.message_stats?.publish_details.rate),
+    },
+    {
+      title: "Out",
+      sort: "message_stats.deliver_get_details.rate",
+      number: true,
+      show: (queue) => rate(queue.message_stats?.deliver_get_details.rate),
+    },
     { title: "Consumers", sort: "consumers", number: true, show: (queue) => number(queue.consumers) },
-    { title: "", once: true, show: (queue, row) => menuButton(`Actions for ${queue.name}`, () => actions(row.item, again)) },
+    {
+      title: "",
+      once: true,
+      show: (queue, row) => menuButton(`Actions for ${queue.name}`, () => actions(row.item, again)),
+    },
   ];
 }
 
@@ -57,7 +80,10 @@ export function features(queue) {
 function actions(queue, again) {
   const then = (action) => async () => (await action(queue)) && again();
   return [
-    ["Peek at messages", () => (location.hash = `#/queues/${encodeURIComponent(queue.vhost)}/${encodeURIComponent(queue.name)}`)],
+    [
+      "Peek at messages",
+      () => (location.hash = `#/queues/${encodeURIComponent(queue.vhost)}/${encodeURIComponent(queue.name)}`),
+    ],
     ["Publish a message", then(() => publishTo(queue.vhost, "", queue.name))],
     ["Move messages", then(moveMessages)],
     ["Purge", then(purgeQueue), true],

@@ -10,8 +10,15 @@ import { badge, button, empty, heading, link, live } from "../parts/view.js";
 import { listOf, session } from "../session.js";
 
 export function streamsView() {
-  const nothing = empty("There are no streams yet. A stream is a queue that keeps its messages, so that many can read it, and again. Declare one with the button above, or as a client with x-queue-type: stream.");
-  const shown = table({ caption: "Streams", key: ({ vhost, name }) => JSON.stringify([vhost, name]), columns: columns(), sort: "name" });
+  const nothing = empty(
+    "There are no streams yet. A stream is a queue that keeps its messages, so that many can read it, and again. Declare one with the button above, or as a client with x-queue-type: stream.",
+  );
+  const shown = table({
+    caption: "Streams",
+    key: ({ vhost, name }) => JSON.stringify([vhost, name]),
+    columns: columns(),
+    sort: "name",
+  });
   shown.addEventListener("sort", () => view.again());
   const show = (items) => {
     shown.show(items);
@@ -23,7 +30,11 @@ export function streamsView() {
     return (await get(withQuery(listOf("queues"), query), signal)).filter((queue) => queue.type === "stream");
   };
   const declare = async () => (await declareQueue("stream")) && view.again();
-  const view = live({ load, show, children: [heading("Streams", button("Declare a stream", declare, "primary")), shown, nothing] });
+  const view = live({
+    load,
+    show,
+    children: [heading("Streams", button("Declare a stream", declare, "primary")), shown, nothing],
+  });
   return view;
 }
 
@@ -33,11 +44,32 @@ function columns() {
     { title: "Messages", sort: "messages", number: true, show: (stream) => number(stream.messages) },
     { title: "Offsets", show: offsets },
     { title: "Size", sort: "message_bytes", number: true, show: (stream) => bytes(stream.message_bytes) },
-    { title: "In", sort: "message_stats.publish_details.rate", number: true, show: (stream) => rate(stream.message_stats?.publish_details.rate ?? 0) },
-    { title: "Out", sort: "message_stats.deliver_get_details.rate", number: true, show: (stream) => rate(stream.message_stats?.deliver_get_details.rate ?? 0) },
+    {
+      title: "In",
+      sort: "message_stats.publish_details.rate",
+      number: true,
+      show: (stream) => rate(stream.message_stats?.publish_details.rate ?? 0),
+    },
+    {
+      title: "Out",
+      sort: "message_stats.deliver_get_details.rate",
+      number: true,
+      show: (stream) => rate(stream.message_stats?.deliver_get_details.rate ?? 0),
+    },
     { title: "Consumers", sort: "consumers", number: true, show: (stream) => number(stream.consumers) },
-    { title: "Keeps", sign: (stream) => JSON.stringify([stream.arguments, stream.effective_policy_definition]), show: retention },
-    { title: "", once: true, show: (stream) => menuButton(`Actions for ${stream.name}`, () => [["Publish a message", () => publishTo(stream.vhost, "", stream.name)]]) },
+    {
+      title: "Keeps",
+      sign: (stream) => JSON.stringify([stream.arguments, stream.effective_policy_definition]),
+      show: retention,
+    },
+    {
+      title: "",
+      once: true,
+      show: (stream) =>
+        menuButton(`Actions for ${stream.name}`, () => [
+          ["Publish a message", () => publishTo(stream.vhost, "", stream.name)],
+        ]),
+    },
   ];
 }
 
@@ -47,7 +79,11 @@ function nameOf({ vhost, name }) {
 }
 
 function offsets({ first_offset: first, next_offset: next }) {
-  return first === undefined || next === undefined ? "–" : first === next ? "empty" : `${number(first)} to ${number(next - 1)}`;
+  return first === undefined || next === undefined
+    ? "–"
+    : first === next
+      ? "empty"
+      : `${number(first)} to ${number(next - 1)}`;
 }
 
 function retention({ arguments: given, effective_policy_definition: policy }) {
