@@ -8,7 +8,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted test-compiled test-spark faults check clients bench bench-quick build clean
+# All that `make help` lists.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -53,6 +54,9 @@ bench: build ## Warren beside RabbitMQ: bench/results/ (about 15 minutes)
 
 bench-quick: build ## the same, once and shortly (under 2 minutes)
 	$(BIN)/python -m bench.run --quick
+
+flame: build ## where the compiled broker's time goes: docs/images/flame.svg
+	$(BIN)/python -m bench.flame
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 

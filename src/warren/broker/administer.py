@@ -209,6 +209,8 @@ def clear_parameter(node: Node, vhost: str, component: str, name: str) -> bool:
 
 
 def set_global_parameter(node: Node, name: str, value: object) -> None:
+    if name == "cluster_name" and isinstance(value, str):
+        node.settings.cluster_name = value
     node.global_parameters[name] = value
     node.record("global_parameter", (name,), {"name": name, "value": value})
 

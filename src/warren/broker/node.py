@@ -19,6 +19,7 @@ from warren.broker.credit import Credit
 from warren.broker.deadletter import DeadLetters
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.logins import Logins
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
 from warren.broker.queue import Queue
@@ -66,6 +67,7 @@ class Node:
         self.started_at: i64 = now_ms
         self.timers = Timers()
         self.access = Access()
+        self.logins = Logins(settings.login_failures_max)
         self.counters = NodeCounters()
         self.monitor = Monitor(self)
         self.dead_letters = DeadLetters(self)

@@ -15,10 +15,12 @@ from warren.amqp.fields import Field, Table, encode_table, plain_table
 from warren.broker.arguments import CLASSIC, STREAM, check_queue_arguments, queue_type, resource
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
+from warren.broker.exchanges.delayed import DelayedExchange
 from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
 from warren.broker.queue import Queue
+from warren.broker.schedule import Schedule, schedule_of
 from warren.broker.stream import Stream
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
 
@@ -66,12 +68,21 @@ class VHost:
         return exchange
 
     def add_exchange(
-        self, name: str, type_: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
+        self,
+        name: str,
+        type_: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+        incarnation: str = "",
     ) -> Exchange:
         existing = self.exchanges.get(name)
         if existing is not None:
             return existing
         exchange = create(type_, self.name, name, durable, auto_delete, internal, arguments)
+        if isinstance(exchange, DelayedExchange):
+            exchange.schedule = Schedule(self.node, exchange, incarnation or self.node.host.token())
         self._install(exchange)
         if durable:
             self.node.record("exchange", (self.name, name), self._exchange_definition(exchange))
@@ -84,7 +95,9 @@ class VHost:
         self.node.topology_changed()
 
     def _exchange_definition(self, exchange: Exchange) -> dict[str, object]:
+        schedule = schedule_of(exchange)
         return {
+            **({} if schedule is None else {"incarnation": schedule.incarnation}),
             "name": exchange.name,
             "vhost": self.name,
             "type": exchange.type,
@@ -101,6 +114,10 @@ class VHost:
         for binding in list(exchange.bindings.values()):
             self._forget_binding(exchange, binding)
         self._remove_incoming(exchange)
+        schedule = schedule_of(exchange)
+        if schedule is not None:
+            schedule.close()
+            self.node.store.delete(schedule)
         self.node.unrecord("exchange", (self.name, exchange.name))
         self.node.topology_changed()
 
@@ -161,6 +178,12 @@ class VHost:
         for decorator in queue.decorators:
             decorator.startup(queue)
         return queue
+
+    def arguments_changed(self, queue: Queue) -> None:
+        """They take effect, and are remembered."""
+        self._apply_queue_policy(queue)
+        if queue.durable:
+            self.node.record("queue", (self.name, queue.name), self._queue_definition(queue))
 
     def with_default_type(self, arguments: Table, durable: bool, exclusive: bool, auto_delete: bool) -> Table:
         """The vhost's default queue type, where the declaration names none and could be of it."""

@@ -9,12 +9,15 @@ from starlette.responses import Response
 from warren.broker import administer
 from warren.management.calls import Call, Needs, done, route
 from warren.management.refusals import bad_request, not_found
+from warren.management.spec import NUMBER, gives, takes
 
 
 async def list_of_vhosts(call: Call) -> Response:
     return call.listing([{"vhost": vhost.name, "value": vhost.limits} for vhost in call.vhosts() if vhost.limits])
 
 
+@takes("value", value=NUMBER)
+@gives({204: None})
 async def put_vhost_limit(call: Call) -> Response:
     vhost = call.vhost()
     body = call.required(await call.body(), "value")
@@ -40,6 +43,8 @@ async def show_user(call: Call) -> Response:
     return call.listing([{"user": user.name, "value": user.limits}] if user.limits else [])
 
 
+@takes("value", value=NUMBER)
+@gives({204: None})
 async def put_user_limit(call: Call) -> Response:
     name = call.path("user")
     body = call.required(await call.body(), "value")

@@ -10,6 +10,9 @@ from warren.broker import administer
 from warren.broker.policies import Policy
 from warren.management.calls import Call, Needs, done, route
 from warren.management.refusals import not_found
+from warren.management.spec import NUMBER, OBJECT, TEXT, Schema, takes
+
+_RULE: Final[dict[str, Schema]] = {"pattern": TEXT, "definition": OBJECT, "priority": NUMBER, "apply__to": TEXT}
 
 
 def found_in(call: Call) -> list[Policy]:
@@ -36,6 +39,7 @@ async def show_operator(call: Call) -> Response:
     return call.item(administer.policy_definition(named(call, operator_found_in(call))))
 
 
+@takes("pattern", "definition", **_RULE)
 async def put(call: Call) -> Response:
     vhost, name = call.vhost(), call.path("name")
     is_new = name not in vhost.policies.policies
@@ -43,6 +47,7 @@ async def put(call: Call) -> Response:
     return done(is_new)
 
 
+@takes("pattern", "definition", **_RULE)
 async def put_operator(call: Call) -> Response:
     vhost, name = call.vhost(), call.path("name")
     is_new = name not in vhost.policies.operator_policies

@@ -12,6 +12,7 @@ from warren.management.calls import Call, Needs, done, route
 from warren.management.listing import Item
 from warren.management.overview import queue_totals, totals
 from warren.management.refusals import bad_request, not_found
+from warren.management.spec import FLAG, TAGS, TEXT, takes
 
 
 def describe(call: Call, vhost: VHost) -> Item:
@@ -28,7 +29,16 @@ def describe(call: Call, vhost: VHost) -> Item:
         "tracing": False,
         "cluster_state": {call.node.settings.node_name: "running"},
         "message_stats": call.rates.details(key, totals([vhost]), call.now),
-        **call.rates.details(key, queue_totals([vhost]), call.now),
+        **call.rates.details(key, {**queue_totals([vhost]), **volumes(call, vhost)}, call.now),
+    }
+
+
+def volumes(call: Call, vhost: VHost) -> dict[str, int]:
+    """Bytes of the connections that are open."""
+    found = [connection for connection in call.node.connections.values() if connection.vhost is vhost]
+    return {
+        "recv_oct": sum(int(each.received_bytes) for each in found),
+        "send_oct": sum(int(each.sent_bytes) for each in found),
     }
 
 
@@ -40,6 +50,7 @@ async def show(call: Call) -> Response:
     return call.item(describe(call, call.vhost()))
 
 
+@takes(description=TEXT, tags=TAGS, default_queue_type=TEXT, tracing=FLAG)
 async def put(call: Call) -> Response:
     name, body = call.path("vhost"), await call.body()
     if not name:

@@ -81,7 +81,9 @@ class Plan:
         if self.exchange_type == "topic":
             # Steps of seven, as neighbours would lie side by side in the broker's memory too.
             return [f"dev.{(step * 7 + publisher) % self.bindings:06d}.temp" for step in range(self.bindings)]
-        return [self.queue(publisher % self.queues)]
+        if self.publishers > self.queues:
+            return [self.queue(publisher % self.queues)]
+        return [self.queue(number) for number in range(publisher, self.queues, self.publishers)]
 
     def patterns(self) -> list[tuple[str, str]]:
         """What to bind: queue and binding key."""

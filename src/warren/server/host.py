@@ -38,6 +38,8 @@ class LoopHost:
         self._node: Node | None = None
         self._timer: DeadlineTimer | None = None
         self._is_flush_due = False
+        # Somebody will say when the turn that is under way may end.
+        self._is_held = False
         self._syncer: Syncer | None = None
         self._is_halted = False
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
@@ -61,6 +63,22 @@ class LoopHost:
     def wake(self) -> None:
         if not self._is_flush_due:
             self._is_flush_due = True
+            if not self._is_held:
+                self.loop.call_soon(self.end_turn)
+
+    def hold(self) -> None:
+        # A turn that is due already ends when the loop said it would.
+        self._is_held = not self._is_flush_due
+
+    def let_go(self, at_once: bool) -> None:
+        if not self._is_held:
+            return
+        self._is_held = False
+        if not self._is_flush_due:
+            return
+        if at_once:
+            self.end_turn()
+        else:
             self.loop.call_soon(self.end_turn)
 
     def tick(self) -> None:
@@ -88,8 +106,10 @@ class LoopHost:
             return
         try:
             node.flush()
-            if self._syncer is not None:
-                self._syncer.kick()
+            syncer = self._syncer
+            while syncer is not None and syncer.kick():
+                # Confirms that waited for it go out in the same turn.
+                node.flush()
             timer.arm()
         except OSError as error:
             # What was not made durable must not be promised: no retry, no confirm, stop.

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.backing import Backing
+from warren.broker.browse import by_sequence
 from warren.broker.message import Entry, Message, short
+from warren.store.browse import find_paged, paged_after, paged_expiries
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
 
@@ -65,6 +67,8 @@ class Lane(Backing):
         self.watermark: i64 = 0
         self.recovered_watermark: i64 = 0
         self._head_bytes: i64 = 0
+        # Taken out of the paged part by their sequence, and not settled yet.
+        self.taken: dict[int, bool] = {}
 
     def payload(self) -> bytes:
         """What the log says of it: see RecoveredLane."""
@@ -130,6 +134,36 @@ class Lane(Backing):
     def settle(self, entry: Entry) -> None:
         if entry.address != 0:
             self.store.settle(entry.address)
+            if self.taken:
+                self.taken.pop(entry.sequence, None)
+
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        found = super().browse(after, limit)
+        if self.paged == 0 or (len(found) >= limit and found[-1].sequence < self.first_paged()):
+            return found
+        found += paged_after(self, after, limit)
+        found.sort(key=by_sequence)
+        return found[:limit]
+
+    def take(self, sequence: i64) -> Entry | None:
+        waiting = len(self._returned)
+        entry = super().take(sequence)
+        if entry is not None:
+            if len(self._returned) == waiting:
+                self._head_grew(-len(entry.message.content))
+            return entry
+        if self.paged == 0:
+            return None
+        entry = find_paged(self, sequence)
+        if entry is not None:
+            self.taken[sequence] = True
+            self.paged -= 1
+            self.length -= 1
+            self.body_bytes -= entry.message.body_size
+        return entry
+
+    def expiries(self) -> list[tuple[int, int]]:
+        return super().expiries() + paged_expiries(self)
 
     def load(self) -> None:
         while self.paged > 0 and not self._entries:
@@ -174,7 +208,7 @@ class Lane(Backing):
                 break
             at += ROW_SIZE
             cursor.next_row += 1
-            if segment.is_settled(row.ordinal):
+            if segment.is_settled(row.ordinal) or row.sequence in self.taken:
                 continue
             if window and row.offset - (window[-1].offset + window[-1].size) > READ_GAP:
                 self._load_window(segment, window)
