@@ -7,6 +7,7 @@ runs alone. Everything that is kept is in warren-demo/ (DEMO_FOLDER names anothe
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -165,6 +166,13 @@ def watch(broker: Broker, pipeline: Pipeline | None, totals: Totals, folder: Pat
             live.update(screen(broker, pipeline, totals, folder), refresh=True)
 
 
+def draw(picture: str, shown: Group) -> None:
+    """The screen as it was last, for the README."""
+    console = Console(record=True, width=112, file=io.StringIO())
+    console.print(shown)
+    console.save_svg(picture, title="make run")
+
+
 def end(process: subprocess.Popen[str], name: str) -> None:
     if process.poll() is not None:
         return
@@ -198,6 +206,8 @@ def main() -> None:
     totals.start()
     try:
         watch(broker, pipeline, totals, folder, over)
+        if "DEMO_PICTURE" in os.environ:
+            draw(os.environ["DEMO_PICTURE"], screen(broker, pipeline, totals, folder))
     finally:
         sys.stdout.write("stopping…\n")
         sys.stdout.flush()

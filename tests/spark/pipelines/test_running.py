@@ -105,7 +105,7 @@ def test_killed_in_the_middle_its_outputs_are_those_of_an_undisturbed_run(
     stream, out = node.make(), "out-of-killed"
     node.declare(out, **{"x-message-deduplication": True, "x-cache-size": 100_000})
     file = write_file(tmp_path, served, stream, out, rows=50)
-    count = 1500
+    count = 600
     node.publish(stream, [*orders(0, count - 1), b"poison"])
     log = (tmp_path / "log").open("w")
     command = [sys.executable, "-m", "warren", "pipeline", "run", "--master", "local[2,4]", str(file)]
