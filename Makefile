@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted test-compiled faults check clients bench bench-quick flame build clean
+.PHONY: help run test test-interpreted test-compiled faults check clients screenshots bench bench-quick flame build clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ check: $(VENV)/.dependencies ## style, types and layout
 
 clients: build ## six clients' own test suites, next to RabbitMQ's figures (about 20 minutes)
 	$(BIN)/python -m tests.clients.suites
+
+screenshots: build ## the pictures of docs/web-page.md anew, from a live broker (needs Chromium)
+	$(BIN)/python -m tests.page.screenshots
 
 bench: build ## Warren beside RabbitMQ: bench/results/ (about 15 minutes)
 	$(BIN)/python -m bench.run
