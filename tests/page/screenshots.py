@@ -55,7 +55,7 @@ def take_by_day(browser: Browser, broker: Broker) -> None:
         take(visitor, "overview", "overview")
         take(visitor, "queues", "queues")
         take(visitor, "topology", "exchanges", full=False)
-        take(visitor, "messages", "queues", "/", "lost", then=peek)
+        take(visitor, "messages", "queues", "/", "lost", then=peek, region="Messages")
         take(visitor, "purge", "queues", "/", "audit", then=ask_for_a_purge)
         visitor.page.keyboard.press("Escape")
         take(visitor, "streams", "streams")
@@ -77,7 +77,12 @@ def visit(browser: Browser, broker: Broker, size: tuple[int, int], theme: Theme)
 
 
 def take(
-    visitor: Visitor, name: str, *address: str, full: bool = True, then: Callable[[Page], None] | None = None
+    visitor: Visitor,
+    name: str,
+    *address: str,
+    full: bool = True,
+    then: Callable[[Page], None] | None = None,
+    region: str = "",
 ) -> None:
     page = visitor.go(*address)
     expect(page.locator("main :is(td, .tile b, .node)").first).to_be_visible()
@@ -87,7 +92,10 @@ def take(
     page.wait_for_timeout(2500)
     page.mouse.move(0, 0)
     path = FOLDER / f"page-{name}.png"
-    page.screenshot(path=path, full_page=full)
+    if region:
+        page.get_by_role("region", name=region).screenshot(path=path)
+    else:
+        page.screenshot(path=path, full_page=full)
     make_small(path)
 
 
@@ -103,6 +111,7 @@ def peek(page: Page) -> None:
     page.get_by_role("button", name="Peek").click()
     expect(page.locator(".messages li").first).to_be_visible()
     page.locator("summary").first.click()
+    page.locator(".messages li:nth-child(n + 4)").evaluate_all("all => all.forEach((each) => each.remove())")
 
 
 def ask_for_a_purge(page: Page) -> None:

@@ -20,10 +20,10 @@ const TITLES = {
   transaction: "Transaction",
   store: "Written to the log",
   answer: "Answered",
-  confirm: "Confirmed",
+  confirm: "Confirm",
   refused: "Refused",
 };
-const OUTCOMES = { routed: "good", returned: "warn", dropped: "warn", refused: "bad" };
+const OUTCOMES = { routed: "good", "would be routed": "good", returned: "warn", dropped: "warn", refused: "bad" };
 
 export function outcome(journey) {
   return badge(journey.outcome || "under way", OUTCOMES[journey.outcome] ?? "");
@@ -37,14 +37,23 @@ export function timeOf({ stages }) {
 class JourneyPicture extends HTMLElement {
   show(journey) {
     const whole = Math.max(timeOf(journey), 0.001);
-    const stations = journey.stages.map((stage, index) => station(journey, stage, journey.stages[index + 1], whole));
-    fill(this, summary(journey), h("ol", { class: "stations" }, stations));
+    const stations = journey.stages.map((stage, index) => station(journey, stage, journey.stages[index - 1], whole));
+    const kind = isRehearsal(journey) ? "stations timeless" : "stations";
+    fill(this, summary(journey), h("ol", { class: kind }, stations));
   }
 }
 
 customElements.define("warren-journey", JourneyPicture);
 
+// "Where would it go?" is answered with a journey that nobody made: it has no number and took no time.
+const isRehearsal = (journey) => journey.id === 0;
+
 function summary(journey) {
+  if (isRehearsal(journey))
+    return facts([
+      ["Outcome", outcome(journey)],
+      ["Reaches", journey.queues.join(", ") || "no queue"],
+    ]);
   return facts([
     ["Published", `${exchangeName(journey.exchange)} → ${journey.routing_key}`],
     ["Outcome", outcome(journey)],
@@ -57,17 +66,22 @@ function summary(journey) {
   ]);
 }
 
-// A stage lasts until the next is noted; the last one is where it ends.
-function station(journey, stage, next, whole) {
-  const begins = stage.microseconds / 1000;
-  const lasts = (next ?? stage).microseconds / 1000 - begins;
+// A stage is noted when it is done: it lasted since the one before.
+function station(journey, stage, before, whole) {
+  const [began, done] = [before?.microseconds ?? 0, stage.microseconds].map((time) => time / 1000);
   const bar = h("span", { class: "bar", "aria-hidden": "true" }, h("i"));
-  bar.firstChild.style.left = `${Math.min((begins / whole) * 100, 99)}%`;
-  bar.firstChild.style.width = `${Math.max((lasts / whole) * 100, 1)}%`;
-  const time = h("span", { class: "time" }, `+${milliseconds(begins)}`);
+  bar.firstChild.style.left = `${Math.min((began / whole) * 100, 98)}%`;
+  bar.firstChild.style.width = `${Math.max(((done - began) / whole) * 100, 1)}%`;
+  const time = h("span", { class: "time" }, `+${milliseconds(done)}`);
   const title = h("h3", null, TITLES[stage.stage] ?? stage.stage);
   const steps = stage.steps?.length > 0 ? route(journey, stage.steps) : null;
-  return h("li", { class: `station ${OUTCOMES[stage.stage] ?? ""}` }, time, h("div", null, title, h("p", null, stage.text), steps), bar);
+  return h(
+    "li",
+    { class: `station ${OUTCOMES[stage.stage] ?? ""}` },
+    time,
+    h("div", null, title, h("p", null, stage.text), steps),
+    bar,
+  );
 }
 
 function route(journey, steps) {
@@ -92,9 +106,13 @@ function pictureOf(journey, steps) {
   const nodes = new Map();
   const edges = [];
   const add = (id, node) => nodes.has(id) || nodes.set(id, { id, href: null, ...node });
-  for (const step of steps) add(`e:${step.exchange}`, { kind: "exchange", name: step.exchange, note: `${step.type} exchange` });
+  for (const step of steps)
+    add(`e:${step.exchange}`, { kind: "exchange", name: step.exchange, note: `${step.type} exchange` });
   for (const step of steps) {
-    const ways = [...step.matched.map((match) => [match, "met"]), ...step.missed.map((match) => [match, "missed"])];
+    const reached = new Set(step.matched.map((match) => match.destination));
+    // A binding that did not match says nothing where another one did.
+    const missed = step.missed.filter((match) => !reached.has(match.destination));
+    const ways = [...step.matched.map((match) => [match, "met"]), ...missed.map((match) => [match, "missed"])];
     for (const [match, kind] of ways) {
       const to = `${match.destination_type === "queue" ? "q" : "e"}:${match.destination}`;
       add(to, { kind: match.destination_type, name: match.destination, note: match.destination_type });
@@ -111,7 +129,7 @@ function pictureOf(journey, steps) {
   for (const queue of journey.queues) {
     add(`q:${queue}`, { kind: "queue", name: queue, note: "" });
     nodes.get(`q:${queue}`).kind = "queue reached";
-    nodes.get(`q:${queue}`).note = "received it";
+    nodes.get(`q:${queue}`).note = isRehearsal(journey) ? "would receive it" : "received it";
   }
   return { nodes: [...nodes.values()], edges };
 }

@@ -60,7 +60,8 @@ function journeys() {
     setText(words, wordsOf(settings, total));
   };
   const query = { page: 1, page_size: SHOWN };
-  const load = (signal) => Promise.all([get(withQuery("/api/traces", query), signal), get("/api/traces/settings", signal)]);
+  const load = (signal) =>
+    Promise.all([get(withQuery("/api/traces", query), signal), get("/api/traces/settings", signal)]);
   return live({ load, show, children: [words, shown, nothing] });
 }
 
@@ -108,7 +109,12 @@ function dryRun() {
   };
   const answer = h("button", { type: "submit" }, "Answer");
   const form = h("form", { class: "search", onsubmit: submit }, fields.map(field), answer);
-  return [h("p", { class: "muted" }, "Nothing is published: the broker says what it would do, and why."), form, problem, place];
+  return [
+    h("p", { class: "muted" }, "Nothing is published: the broker says what it would do, and why."),
+    form,
+    problem,
+    place,
+  ];
 }
 
 function traceNext() {
@@ -124,7 +130,17 @@ function traceNext() {
 }
 
 function sample() {
-  const fields = [{ name: "every", label: "Trace one message in", type: "number", value: 1000, min: 0, required: true, hint: "0 is none." }];
+  const fields = [
+    {
+      name: "every",
+      label: "Trace one message in",
+      type: "number",
+      value: 1000,
+      min: 0,
+      required: true,
+      hint: "0 is none.",
+    },
+  ];
   const submit = async ({ every }) => {
     await put("/api/traces/settings", { sample_every: every });
     tell(every === 0 ? "No longer sampled." : `One message in ${number(every)} is traced.`);
@@ -133,6 +149,10 @@ function sample() {
 }
 
 async function forget() {
-  const isSure = await confirm({ title: "Forget all journeys?", facts: ["The messages stay as they are."], action: "Forget" });
+  const isSure = await confirm({
+    title: "Forget all journeys?",
+    facts: ["The messages stay as they are."],
+    action: "Forget",
+  });
   return isSure && attempt(() => request("DELETE", "/api/traces"), "All journeys were forgotten.");
 }
