@@ -206,6 +206,8 @@ class Queue(Destination):
     def _hand_over(self, consumer: Consumer, entry: Entry) -> None:
         unacked = consumer.channel.unacked
         counters = self.counters
+        if self.node.is_watched:
+            self.node.watch_delivery(consumer.channel, self, entry)
         if entry.redelivered:
             counters.redelivered += 1
         if consumer.no_ack:
@@ -312,6 +314,7 @@ class Queue(Destination):
         self.had_consumers = True
         if consumer.exclusive:
             self.exclusive_consumer = consumer
+        self.node.events.consumer("created", consumer)
         self.tell_decorators()
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -323,6 +326,7 @@ class Queue(Destination):
             self._promote()
         self.last_used = self.node.now
         self.arm_idle()
+        self.node.events.consumer("deleted", consumer)
         self.tell_decorators()
 
     def _promote(self) -> None:

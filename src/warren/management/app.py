@@ -34,6 +34,7 @@ from warren.management import (
     queues,
     scheduled,
     session,
+    traces,
     users,
     vhosts,
 )
@@ -57,6 +58,7 @@ RESOURCES: Final = (
     contents,
     moves,
     scheduled,
+    traces,
     users,
     permissions,
     policies,
