@@ -49,6 +49,9 @@ check: $(VENV)/.dependencies ## style, types and layout
 clients: build ## six clients' own test suites, next to RabbitMQ's figures (about 20 minutes)
 	$(BIN)/python -m tests.clients.suites
 
+screenshots: build ## the pictures of docs/web-page.md anew, from a live broker (needs Chromium)
+	$(BIN)/python -m tests.page.screenshots
+
 bench: build ## Warren beside RabbitMQ: bench/results/ (about 15 minutes)
 	$(BIN)/python -m bench.run
 

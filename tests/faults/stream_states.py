@@ -129,7 +129,7 @@ class Workload:
         return found
 
     def _declare(self, name: str) -> None:
-        self.world.declare(name, **STREAMS[name])
+        self.world.declare(name, True, **STREAMS[name])
         self.stories[name] = Story(self.world.queue(name).incarnation)
 
     def _do(self, name: str) -> None:

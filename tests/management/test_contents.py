@@ -10,7 +10,7 @@ from typing import Any
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 
 from tests.management.asking import Asking
 from warren import Broker
@@ -29,14 +29,14 @@ def clean(api: Asking) -> Iterator[None]:
         api.delete(f"/api/queues/%2F/{queue['name']}")
 
 
-def declare(channel: BlockingChannel, *names: str, **arguments: Any) -> None:
+def declare(channel: Channel, *names: str, **arguments: Any) -> None:
     for name in names:
         channel.queue_declare(
             name, durable=True, arguments={key.replace("_", "-"): arguments[key] for key in arguments}
         )
 
 
-def publish(channel: BlockingChannel, key: str, body: bytes, exchange: str = "", **properties: Any) -> None:
+def publish(channel: Channel, key: str, body: bytes, exchange: str = "", **properties: Any) -> None:
     channel.basic_publish(exchange, key, body, pika.BasicProperties(delivery_mode=2, **properties))
 
 
@@ -49,7 +49,7 @@ def peeked(api: Asking, question: str = "", queue: str = "q") -> list[str]:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_peek_takes_nothing_and_marks_nothing(api: Asking, channel: BlockingChannel) -> None:
+def test_a_peek_takes_nothing_and_marks_nothing(api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     publish(channel, "q", b"one", headers={"a": 1}, message_id="m1")
     publish(channel, "q", b"two")
@@ -78,7 +78,7 @@ def test_a_peek_takes_nothing_and_marks_nothing(api: Asking, channel: BlockingCh
         ("?count=0", []),
     ],
 )
-def test_a_search_finds_by(api: Asking, channel: BlockingChannel, question: str, found: list[str]) -> None:
+def test_a_search_finds_by(api: Asking, channel: Channel, question: str, found: list[str]) -> None:
     declare(channel, "q")
     now = int(time.time())
     publish(channel, "q", b"a", headers={"kind": "small"}, timestamp=now)
@@ -88,12 +88,12 @@ def test_a_search_finds_by(api: Asking, channel: BlockingChannel, question: str,
 
 
 @pytest.mark.parametrize("question", ["?count=x", "?after=-1", "?older_than=x", "?truncate=1.5"])
-def test_a_question_that_makes_no_sense_is_refused(api: Asking, channel: BlockingChannel, question: str) -> None:
+def test_a_question_that_makes_no_sense_is_refused(api: Asking, channel: Channel, question: str) -> None:
     declare(channel, "q")
     assert api.get(f"/api/queues/%2F/q/messages{question}").status == 400
 
 
-def test_a_long_backlog_on_disk_is_read_page_by_page(broker: Broker, api: Asking, channel: BlockingChannel) -> None:
+def test_a_long_backlog_on_disk_is_read_page_by_page(broker: Broker, api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     fill(broker, "q", 9_000)
     assert broker.call(lambda node: int(node.vhosts["/"].queues["q"].backing.paged)) > 500
@@ -107,7 +107,7 @@ def test_a_long_backlog_on_disk_is_read_page_by_page(broker: Broker, api: Asking
     assert peeked(api, "?body=8765") == ["8765"]
 
 
-def test_a_search_does_not_hold_up_the_others(broker: Broker, api: Asking, channel: BlockingChannel) -> None:
+def test_a_search_does_not_hold_up_the_others(broker: Broker, api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     fill(broker, "q", 20_000)
     slowest = 0.0
@@ -121,7 +121,7 @@ def test_a_search_does_not_hold_up_the_others(broker: Broker, api: Asking, chann
     assert slowest < 0.25
 
 
-def test_who_may_not_read_may_not_peek(broker: Broker, channel: BlockingChannel) -> None:
+def test_who_may_not_read_may_not_peek(broker: Broker, channel: Channel) -> None:
     declare(channel, "q")
     broker.add_user("blind", "secret", ["management"])
     broker.set_permission("blind", "/", read="nothing")
@@ -134,7 +134,7 @@ def test_who_may_not_read_may_not_peek(broker: Broker, channel: BlockingChannel)
 # -- deleting and moving -----------------------------------------------------------------------------------------------
 
 
-def test_one_message_is_shown_and_deleted(api: Asking, channel: BlockingChannel) -> None:
+def test_one_message_is_shown_and_deleted(api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     for body in (b"a", b"b", b"c"):
         publish(channel, "q", body)
@@ -147,7 +147,7 @@ def test_one_message_is_shown_and_deleted(api: Asking, channel: BlockingChannel)
     assert peeked(api) == ["a", "c"]
 
 
-def test_one_message_moves_to_another_queue(api: Asking, channel: BlockingChannel) -> None:
+def test_one_message_moves_to_another_queue(api: Asking, channel: Channel) -> None:
     declare(channel, "q", "other")
     publish(channel, "q", b"a", headers={"kept": True})
     publish(channel, "q", b"b")
@@ -161,7 +161,7 @@ def test_one_message_moves_to_another_queue(api: Asking, channel: BlockingChanne
     assert api.get("/api/queues/%2F/other/messages").json["messages"][0]["properties"]["headers"] == {"kept": True}
 
 
-def test_a_message_that_no_queue_takes_stays(api: Asking, channel: BlockingChannel) -> None:
+def test_a_message_that_no_queue_takes_stays(api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     publish(channel, "q", b"a")
     first = api.get("/api/queues/%2F/q/messages").json["messages"][0]["sequence"]
@@ -170,7 +170,7 @@ def test_a_message_that_no_queue_takes_stays(api: Asking, channel: BlockingChann
     assert peeked(api) == ["a"]
 
 
-def test_many_move_by_number_and_by_filter(api: Asking, channel: BlockingChannel) -> None:
+def test_many_move_by_number_and_by_filter(api: Asking, channel: Channel) -> None:
     declare(channel, "q", "other")
     for number in range(250):
         publish(channel, "q", b"%d" % number, headers={"even": number % 2 == 0})
@@ -181,7 +181,7 @@ def test_many_move_by_number_and_by_filter(api: Asking, channel: BlockingChannel
     assert len(peeked(api, "?count=500")) == 120
 
 
-def test_a_move_into_the_same_queue_ends(api: Asking, channel: BlockingChannel) -> None:
+def test_a_move_into_the_same_queue_ends(api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     for number in range(10):
         publish(channel, "q", b"%d" % number)
@@ -192,7 +192,7 @@ def test_a_move_into_the_same_queue_ends(api: Asking, channel: BlockingChannel) 
 # -- dead letters ------------------------------------------------------------------------------------------------------
 
 
-def died(channel: BlockingChannel) -> None:
+def died(channel: Channel) -> None:
     channel.exchange_declare("work", "fanout")
     declare(channel, "q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     declare(channel, "dead", "bystander")
@@ -204,7 +204,7 @@ def died(channel: BlockingChannel) -> None:
     channel.queue_purge("bystander")
 
 
-def test_a_dead_letter_goes_back_to_the_queue_it_died_in(api: Asking, channel: BlockingChannel) -> None:
+def test_a_dead_letter_goes_back_to_the_queue_it_died_in(api: Asking, channel: Channel) -> None:
     died(channel)
     assert api.post("/api/queues/%2F/dead/redrive", {}).json == {"moved": 1, "left": 0, "next": None}
     assert (peeked(api), peeked(api, queue="dead"), peeked(api, queue="bystander")) == (["m"], [], [])
@@ -213,14 +213,14 @@ def test_a_dead_letter_goes_back_to_the_queue_it_died_in(api: Asking, channel: B
     assert headers["x-death"][0]["queue"] == "q"
 
 
-def test_a_dead_letter_goes_back_to_the_exchange_it_came_from(api: Asking, channel: BlockingChannel) -> None:
+def test_a_dead_letter_goes_back_to_the_exchange_it_came_from(api: Asking, channel: Channel) -> None:
     died(channel)
     assert api.post("/api/queues/%2F/dead/redrive", {"to": "exchange"}).json["moved"] == 1
     assert (peeked(api), peeked(api, queue="bystander")) == (["m"], ["m"])
     assert api.get("/api/queues/%2F/q/messages").json["messages"][0]["routing_key"] == "key"
 
 
-def test_what_is_no_dead_letter_or_has_no_origin_stays(api: Asking, channel: BlockingChannel) -> None:
+def test_what_is_no_dead_letter_or_has_no_origin_stays(api: Asking, channel: Channel) -> None:
     died(channel)
     publish(channel, "dead", b"alive")
     api.delete("/api/queues/%2F/q")
@@ -233,7 +233,7 @@ def test_what_is_no_dead_letter_or_has_no_origin_stays(api: Asking, channel: Blo
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_scheduled_is_listed_and_cancelled(broker: Broker, api: Asking, channel: BlockingChannel) -> None:
+def test_what_is_scheduled_is_listed_and_cancelled(broker: Broker, api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     channel.exchange_declare("later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"})
     channel.queue_bind("q", "later")

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "pipeline": ("warren.cli.pipeline", "pipeline"),
     "redrive": ("warren.cli.redrive", "redrive"),
     "replay": ("warren.cli.replay", "replay"),
+    "route": ("warren.cli.route", "route"),
     "serve": ("warren.cli.serve", "serve"),
     "store": ("warren.cli.store", "store"),
     "users": ("warren.cli.users", "users"),
@@ -48,7 +49,8 @@ def warren() -> None:
     """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 
     `warren serve` starts one; the other commands work on one that runs, through its management API (--url).
-    Only `warren store` reads files: it looks into the message log of a data folder.
+    `warren store` and `warren route` need no broker: the one looks into the message log of a data folder, the other
+    plays publishes through definitions, on Spark.
     """
 
 

@@ -35,6 +35,7 @@ from warren.management import (
     queues,
     scheduled,
     session,
+    traces,
     users,
     vhosts,
 )
@@ -58,6 +59,7 @@ RESOURCES: Final = (
     contents,
     moves,
     scheduled,
+    traces,
     users,
     permissions,
     policies,

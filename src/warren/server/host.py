@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -122,6 +123,9 @@ class LoopHost:
 
     def draw(self) -> int:
         return secrets.randbits(32)
+
+    def stopwatch(self) -> int:
+        return time.perf_counter_ns()
 
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         # Clients that connect for every task come back by the thousand: they need no thread.

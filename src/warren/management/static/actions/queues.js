@@ -1,6 +1,6 @@
 // What can be done to a queue, asked for in dialogs. Each resolves to whether it was done.
 
-import { ask as request, at, post, put, remove } from "../api.js";
+import { ask as request, at, get, post, put, remove } from "../api.js";
 import { plural } from "../format.js";
 import { ask, confirm, objectIn } from "../parts/dialog.js";
 import { attempt, tell } from "../parts/notice.js";
@@ -92,15 +92,23 @@ export function publishTo(vhost, exchange, key) {
     { name: "contentType", label: "Content type", value: "text/plain" },
     { name: "headers", label: "Headers", rows: 2, hint: 'JSON, such as {"tenant": "acme"}' },
     { name: "persistent", label: "Persistent: kept on disk", type: "checkbox", value: true },
+    { name: "traced", label: "Show its journey", type: "checkbox" },
   ];
   return ask({ title: "Publish a message", fields, action: "Publish", submit: (values) => publish(vhost, values) });
 }
 
-async function publish(vhost, { exchange, key, payload, contentType, headers, persistent }) {
-  const properties = { delivery_mode: persistent ? 2 : 1, headers: objectIn(headers, "Headers") };
+async function publish(vhost, { exchange, key, payload, contentType, headers, persistent, traced }) {
+  const given = objectIn(headers, "Headers");
+  const properties = { delivery_mode: persistent ? 2 : 1, headers: traced ? { ...given, "x-trace": true } : given };
   if (contentType !== "") properties.content_type = contentType;
   const body = { properties, routing_key: key, payload, payload_encoding: "string" };
   const { routed } = await post(`${at("exchanges", vhost, exchange || "amq.default")}/publish`, body);
+  if (traced) return showLatestJourney();
   if (!routed) throw new Error("It reached no queue: nothing is bound for this routing key. Nothing was kept.");
   tell("Published, and at least one queue has it.");
+}
+
+async function showLatestJourney() {
+  const { items } = await get("/api/traces?page=1&page_size=1");
+  location.hash = `#/journey/${items[0].id}`;
 }

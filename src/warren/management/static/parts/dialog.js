@@ -47,8 +47,9 @@ function open(title, form, action, danger, submit) {
     });
     document.body.append(dialog);
     dialog.showModal();
-    // The way out first where something could be lost.
+    // The way out first where something could be lost; else the first thing that is still to be said.
     if (danger) cancel.focus();
+    else form.querySelector(":invalid")?.focus();
   });
 }
 

@@ -70,7 +70,7 @@ class TopologyGraph extends HTMLElement {
     const { x, y, width, height } = node;
     const note = svg("text", { class: "note", x: 14, y: 34 });
     this.notes.set(node.id, note);
-    const radius = node.kind === "queue" ? 7 : height / 2;
+    const radius = node.kind.startsWith("queue") ? 7 : height / 2;
     const name = svg("text", { x: 14, y: 19 }, cut(exchangeName(node.name), NAME_LENGTH));
     // The whole name for the pointer to find; a screen reader reads the texts of the node.
     const shape = svg("rect", { width, height, rx: radius }, svg("title", null, exchangeName(node.name)));
@@ -92,7 +92,13 @@ class TopologyGraph extends HTMLElement {
 }
 
 function titleOf({ kind, keys }) {
-  const words = { binding: "binding", dead: "dead letters", alternate: "what is not routed" };
+  const words = {
+    binding: "binding",
+    dead: "dead letters",
+    alternate: "what is not routed",
+    met: "matched",
+    missed: "did not match",
+  };
   return keys.some((key) => key !== "") ? `${words[kind]}: ${keys.slice(0, 20).join(", ")}` : words[kind];
 }
 
@@ -137,7 +143,7 @@ function markers() {
       },
       svg("path", { d: "M0 0L8 4L0 8z" }),
     );
-  return svg("defs", null, ["binding", "dead", "alternate"].map(one));
+  return svg("defs", null, ["binding", "dead", "alternate", "met", "missed"].map(one));
 }
 
 customElements.define("warren-graph", TopologyGraph);
