@@ -92,6 +92,37 @@ class Backing:
             entry = self.fetch()
         return count
 
+    def browse(self, first: i64, limit: i64) -> list[Entry]:
+        """The first `limit` that are ready from sequence `first` on, in order, without taking them."""
+        return self._in_memory(first, limit)
+
+    def _in_memory(self, first: i64, limit: i64) -> list[Entry]:
+        entries = self._entries
+        low: i64 = 0
+        high: i64 = len(entries)
+        while low < high:
+            middle = (low + high) // 2
+            if entries[middle].sequence < first:
+                low = middle + 1
+            else:
+                high = middle
+        found = [entries[index] for index in range(low, min(low + limit, len(entries)))]
+        if self._returned:
+            found += [row[1] for row in self._returned if row[0] >= first]
+            found.sort(key=_by_sequence)
+        return found[:limit]
+
+    def settle_to(self, sequence: i64) -> i64:
+        """Settle all that is ready up to this sequence; gives their number."""
+        count: i64 = 0
+        head = self.peek()
+        while head is not None and head.sequence <= sequence:
+            self.fetch()
+            self.settle(head)
+            count += 1
+            head = self.peek()
+        return count
+
     def snapshot(self, limit: i64) -> list[Entry]:
         """The first `limit` entries in order, without taking them."""
         waiting = [row[1] for row in sorted(self._returned)]

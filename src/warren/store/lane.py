@@ -48,6 +48,24 @@ def by_next_sequence(cursor: Cursor) -> int:
     return cursor.next_sequence
 
 
+class PagedRow:
+    """A row and where it is."""
+
+    def __init__(self, segment: Segment, row: Row) -> None:
+        self.segment = segment
+        self.row = row
+
+
+def _by_row_sequence(paged: PagedRow) -> int:
+    return paged.row.sequence
+
+
+def _are_near(one: PagedRow, other: PagedRow) -> bool:
+    """Whether one read may bring both."""
+    gap = other.row.offset - (one.row.offset + one.row.size)
+    return one.segment is other.segment and 0 <= gap <= READ_GAP
+
+
 class Lane(Backing):
     def __init__(self, store: LogStore, number: i64, queue: Queue, level: i64) -> None:
         super().__init__()
@@ -185,23 +203,31 @@ class Lane(Backing):
             self._load_window(segment, window)
 
     def _load_window(self, segment: Segment, rows: list[Row]) -> None:
+        for entry in self._read_window(segment, rows):
+            self.paged -= 1
+            self._entries.append(entry)
+            self._head_grew(len(entry.message.content))
+
+    def _read_window(self, segment: Segment, rows: list[Row]) -> list[Entry]:
         """Rows whose records lie close together: one read for all."""
         start = rows[0].offset
         size = rows[-1].offset + rows[-1].size - start
         data = self.store.read(segment, start, size)
         if len(data) < size and len(rows) > 1:
             # Something on the way cannot be read: each for itself, so that the others are not lost with it.
+            apart: list[Entry] = []
             for row in rows:
-                self._load_window(segment, [row])
-            return
+                apart += self._read_window(segment, [row])
+            return apart
+        entries: list[Entry] = []
         for row in rows:
             at = row.offset - start
             end = record_at(data, at, segment.number, row.offset)
             if end != at + row.size or not has_place(data, at, self.number, row.sequence):
                 self.lose(segment, row)
                 continue
-            self.paged -= 1
-            self._entries.append(self._entry(segment, row, read_message(data, at, end)))
+            entries.append(self._entry(segment, row, read_message(data, at, end)))
+        return entries
 
     def lose(self, segment: Segment, row: Row) -> None:
         """Its record is damaged. Nothing is lost as long as it is in memory."""
@@ -215,8 +241,106 @@ class Lane(Backing):
         entry = Entry(message, self.queue, row.sequence, row.expires_at)
         entry.address = segment.number << 32 | row.ordinal
         entry.redelivered = row.sequence <= self.recovered_watermark
-        self._head_grew(len(message.content))
         return entry
+
+    # -- by sequence -----------------------------------------------------------------------------------------------
+
+    def browse(self, first: i64, limit: i64) -> list[Entry]:
+        found = self._in_memory(first, limit)
+        if self.paged > 0 and len(found) < limit:
+            found += self._browse_paged(max(first, self.first_paged()), limit - len(found))
+        return found
+
+    def _browse_paged(self, first: i64, limit: i64) -> list[Entry]:
+        rows: list[PagedRow] = []
+        for cursor in self.cursors:
+            if len(rows) >= limit and cursor.next_sequence > rows[-1].row.sequence:
+                break
+            rows += self._rows_from(cursor, first, limit)
+            rows.sort(key=_by_row_sequence)
+            del rows[limit:]
+        entries: list[Entry] = []
+        window: list[Row] = []
+        size: i64 = 0
+        for index in range(len(rows)):
+            segment = rows[index].segment
+            window.append(rows[index].row)
+            size += rows[index].row.size
+            if index + 1 < len(rows) and size < LOAD_BYTES and _are_near(rows[index], rows[index + 1]):
+                continue
+            entries += self._read_window(segment, window)
+            window = []
+            if size >= LOAD_BYTES:
+                break
+        if self.paged == 0:
+            # The last of them were found lost.
+            self.cursors.clear()
+        return entries
+
+    def _rows_from(self, cursor: Cursor, first: i64, limit: i64) -> list[PagedRow]:
+        """The first rows of a run, from a sequence on, that are not settled."""
+        segment, run = cursor.segment, cursor.run
+        if segment.live == 0:
+            return []
+        low = cursor.next_row
+        high = run.count
+        while low < high:
+            middle = (low + high) // 2
+            row = self.store.read_rows(segment, run, middle, 1)
+            if row and Row(row, 0).sequence < first:
+                low = middle + 1
+            else:
+                high = middle
+        found: list[PagedRow] = []
+        data = self.store.read_rows(segment, run, low, limit)
+        while data and len(found) < limit:
+            for at in range(0, len(data), ROW_SIZE):
+                candidate = Row(data, at)
+                if not segment.is_settled(candidate.ordinal) and len(found) < limit:
+                    found.append(PagedRow(segment, candidate))
+            low += len(data) // ROW_SIZE
+            data = self.store.read_rows(segment, run, low, limit)
+        return found
+
+    def settle_to(self, sequence: i64) -> i64:
+        """What is only in the log is settled without being read."""
+        count: i64 = 0
+        while self.length > self.paged:
+            head = self.peek()
+            if head is None or head.sequence > sequence:
+                return count
+            self.fetch()
+            self.settle(head)
+            count += 1
+        for cursor in list(self.cursors):
+            count += self._settle_rows(cursor, sequence)
+        if self.paged == 0:
+            self.cursors.clear()
+        self.cursors.sort(key=by_next_sequence)
+        return count
+
+    def _settle_rows(self, cursor: Cursor, sequence: i64) -> i64:
+        segment, run = cursor.segment, cursor.run
+        base = segment.number << 32
+        count: i64 = 0
+        while segment.live > 0:
+            data = self.store.read_rows(segment, run, cursor.next_row, self.store.load_rows)
+            if not data:
+                break
+            for at in range(0, len(data), ROW_SIZE):
+                row = Row(data, at)
+                if row.sequence > sequence:
+                    cursor.next_sequence = row.sequence
+                    return count
+                cursor.next_row += 1
+                if not segment.is_settled(row.ordinal):
+                    self.store.settle(base | row.ordinal)
+                    self.paged -= 1
+                    self.length -= 1
+                    self.body_bytes -= row.body_size
+                    count += 1
+        self.cursors.remove(cursor)
+        return count
 
     def purge(self) -> i64:
         count = self.length

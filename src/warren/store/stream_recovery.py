@@ -89,6 +89,10 @@ class StreamSurvey:
             if not segment.is_indexed:
                 follower = self.found[index + 1] if index + 1 < len(self.found) else None
                 is_cut = self._read(one, follower, durable)
+            if segment.count == 0 and self.stream.segments:
+                # Nothing is left of it, and retention must not take it for the youngest.
+                self.dropped.append(one)
+                continue
             self.stream.segments.append(segment)
 
     def _read(self, one: _FoundFile, follower: _FoundFile | None, durable: tuple[int, int]) -> bool:

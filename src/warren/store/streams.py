@@ -103,6 +103,7 @@ class StreamLogs:
         self._changed.pop(log, None)
         self.store.position += 1
         for segment in log.segments:
+            self._unsynced.pop(segment, None)
             self.drop(segment)
 
     def forget_unclaimed(self) -> None:
@@ -114,9 +115,8 @@ class StreamLogs:
         self.recovered.clear()
 
     def drop(self, segment: StreamSegment) -> None:
+        """It is synced all the same if it was to be: a file that ends too early ends the stream for a restart."""
         segment.is_gone = True
-        # What waits for a sync is not made durable any more, and its file may be closed.
-        self._unsynced.pop(segment, None)
         self.chores.append(StreamDeleteChore(self.store.position, segment.incarnation, segment.number))
         self.close_if_idle(segment)
 
