@@ -15,6 +15,7 @@ from warren.errors import WarrenError
 EXIT_INTERRUPTED: Final = 130
 # Module and name of each command.
 COMMANDS: Final = {
+    "doctor": ("warren.cli.doctor", "doctor"),
     "export": ("warren.cli.definitions", "export"),
     "import": ("warren.cli.definitions", "import_"),
     "perf": ("warren.cli.perf", "perf"),
