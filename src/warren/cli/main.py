@@ -16,6 +16,7 @@ EXIT_INTERRUPTED: Final = 130
 # Module and name of each command.
 COMMANDS: Final = {
     "archive": ("warren.cli.archive", "archive"),
+    "doctor": ("warren.cli.doctor", "doctor"),
     "export": ("warren.cli.definitions", "export"),
     "import": ("warren.cli.definitions", "import_"),
     "perf": ("warren.cli.perf", "perf"),
