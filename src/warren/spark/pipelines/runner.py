@@ -40,7 +40,13 @@ REPORT_SECONDS: Final = 2.0
 # A query that ran so long is taken as recovered: its attempts count anew.
 RECOVERED_SECONDS: Final = 120.0
 # Mistakes in the pipeline itself: the next attempt would meet them again.
-_HOPELESS: Final = ("AnalysisException", "IllegalArgumentException", "requirement failed", "ParseException")
+_HOPELESS: Final = (
+    "AnalysisException",
+    "IllegalArgumentException",
+    "PYTHON_DATA_SOURCE_ERROR",
+    "ParseException",
+    "requirement failed",
+)
 
 
 def run(

@@ -50,6 +50,7 @@ def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint:
     if sink.kind is SinkKind.PIPELINE:
         frame = _marked_as_result(frame, definition.name)
     options = broker_options(definition, sink, frame.columns)
+    check_columns(frame.schema)
     if sink.mode is Mode.APPEND:
         return frame.writeStream.format(FORMAT).options(**options)
     return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint))
@@ -82,7 +83,7 @@ def message_frame(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     frame = frame.drop(ENVELOPE)
-    if "body" in frame.columns or "value" in frame.columns:
+    if "body" in frame.columns:
         return frame
     kept = [name for name in frame.columns if name in _OF_MESSAGE]
     body = f.to_json(f.struct(*(f"`{name}`" for name in frame.columns if name not in _OF_MESSAGE)))
@@ -105,7 +106,6 @@ class MessageBatches:
     def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Path) -> None:
         self._options = write_options(options, schema.names)
         self._checkpoint = checkpoint
-        check_columns(schema)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         frame.mapInArrow(PublishStep(self._options, f"{query_id(self._checkpoint)}/{batch}"), "messages LONG").collect()
