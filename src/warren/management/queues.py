@@ -9,6 +9,7 @@ from starlette.responses import Response
 from warren.amqp.fields import plain_table
 from warren.amqp.methods import QueueDeclare, QueueDelete, QueuePurge
 from warren.broker.queue import Queue
+from warren.broker.stream import Stream
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, route
@@ -25,9 +26,11 @@ def describe(call: Call, queue: Queue) -> Item:
     ready, unacked = int(queue.backing.length), int(queue.unacked)
     bytes_ready, bytes_unacked = int(queue.backing.body_bytes), int(queue.unacked_bytes)
     key = ("queue", queue.vhost, queue.name)
-    levels = {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+    # In a stream nothing leaves for being read.
+    total = ready if isinstance(queue, Stream) else ready + unacked
+    levels = {"messages": total, "messages_ready": ready, "messages_unacknowledged": unacked}
     active = queue.consumers.active_one() if queue.single_active else None
-    return {
+    item: Item = {
         "name": queue.name,
         "vhost": queue.vhost,
         "type": queue.type,
@@ -53,6 +56,21 @@ def describe(call: Call, queue: Queue) -> Item:
         "message_stats": call.rates.details(key, stats(queue), call.now),
         **call.rates.details(key, levels, call.now),
     }
+    if isinstance(queue, Stream):
+        item |= _of_stream(queue)
+    return item
+
+
+def _of_stream(stream: Stream) -> Item:
+    """The last offset that may be read, as RabbitMQ tells it, and -1 while there is none; then what Warren adds."""
+    log = stream.log
+    return {
+        "committed_offset": int(log.committed) - 1,
+        "first_offset": int(log.first_offset),
+        "segments": int(log.segment_count()),
+        "disk_bytes": int(log.disk_bytes()),
+        "readers": {reader.tag: {"next_offset": int(reader.cursor.next_offset)} for reader in stream.readers},
+    }
 
 
 def stats(queue: Queue) -> dict[str, int]:
@@ -72,6 +90,8 @@ def stats(queue: Queue) -> dict[str, int]:
 
 def capacity(queue: Queue) -> float:
     """1.0 while some consumer could take more: the share of time is not measured, its present state is."""
+    if isinstance(queue, Stream):
+        return 1.0 if any(reader.can_take() for reader in queue.readers) else 0.0
     return 1.0 if queue.consumers.count > 0 and queue.backing.length == 0 else 0.0
 
 
