@@ -37,7 +37,7 @@ MESSAGES ?= 5000000
 # Each prints a JSON line, and goes on to the next whatever the one before has found.
 faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES say how much
 	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
-		"backlog --messages $(MESSAGES)" "crash_states --states $(STATES)"; do \
+		"backlog --messages $(MESSAGES)" "crash_states --states $(STATES)" "stream_states --states $(STATES)"; do \
 		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; exit $$failed
 
 check: $(VENV)/.dependencies ## style, types and layout
