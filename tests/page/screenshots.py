@@ -58,7 +58,18 @@ def take_by_day(browser: Browser, broker: Broker) -> None:
         take(visitor, "messages", "queues", "/", "lost", then=peek, region="Messages")
         take(visitor, "purge", "queues", "/", "audit", then=ask_for_a_purge)
         visitor.page.keyboard.press("Escape")
-        take(visitor, "streams", "streams")
+        take(visitor, "streams", "streams", full=False)
+        take_journey(visitor, broker)
+
+
+def take_journey(visitor: Visitor, broker: Broker) -> None:
+    properties = pika.BasicProperties(delivery_mode=2, message_id="order-4711", headers={"x-warren-trace": True})
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.basic_publish("shop", "order.paid", b'{"order": 4711}', properties)
+    number = broker.call(lambda node: node.journeys.kept[-1].number)
+    take(visitor, "journey", "journey", str(number))
 
 
 def take_by_night(browser: Browser, broker: Broker) -> None:
