@@ -8,7 +8,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted test-compiled faults check clients screenshots bench bench-quick flame build clean
+# All that `make help` lists.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -16,13 +17,16 @@ help: ## this list
 run: build ## set up and start the broker with its web page
 	$(BIN)/warren serve
 
-test: build check test-interpreted test-compiled ## set up, check, and run the suite interpreted and compiled
+test: build check test-interpreted test-compiled test-spark ## set up, check, and run the suite interpreted and compiled
 
 test-interpreted: build ## the suite on the source as it stands
-	PYTHONPATH=$(CURDIR)/src $(PYTEST)
+	PYTHONPATH=$(CURDIR)/src $(PYTEST) -m 'not spark'
 
 test-compiled: build ## the suite on the installed, compiled package
-	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST)
+	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST) -m 'not spark'
+
+test-spark: build ## what needs a Spark session or RabbitMQ for it, once and not side by side: it takes all cores
+	$(BIN)/python -m pytest -m spark
 
 ROUNDS ?= 1000
 STATES ?= 500000

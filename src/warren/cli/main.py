@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "export": ("warren.cli.definitions", "export"),
     "import": ("warren.cli.definitions", "import_"),
     "perf": ("warren.cli.perf", "perf"),
+    "route": ("warren.cli.route", "route"),
     "serve": ("warren.cli.serve", "serve"),
     "store": ("warren.cli.store", "store"),
     "users": ("warren.cli.users", "users"),
@@ -44,7 +45,8 @@ def warren() -> None:
     """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 
     `warren serve` starts one; the other commands work on one that runs, through its management API (--url).
-    Only `warren store` reads files: it looks into the message log of a data folder.
+    `warren store` and `warren route` need no broker: the one looks into the message log of a data folder, the other
+    plays publishes through definitions, on Spark.
     """
 
 

@@ -1,0 +1,28 @@
+"""The data pipeline on Spark: messages as DataFrames. Needs what `pip install warren[spark]` brings.
+
+`spark = session("app")`, then `spark.read.format("warren")`, `readStream`, `write` and `writeStream`, and
+`MessagePath(definitions).run(publishes)`: what a broker would do with a table of publishes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warren.spark.path import MessagePath
+    from warren.spark.spark_session import session
+
+__all__ = ["MessagePath", "session"]
+
+
+def __getattr__(name: str) -> object:
+    # Looked up when first asked for: options and columns serve without Spark too.
+    if name == "session":
+        from warren.spark.spark_session import session
+
+        return session
+    if name == "MessagePath":
+        from warren.spark.path import MessagePath
+
+        return MessagePath
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
