@@ -20,8 +20,8 @@ from pathlib import Path
 
 from tests.cli.serving import Serving, environment
 
-# A second as a rule; the machine may be busy.
-PATIENCE = 60
+# A second as a rule, half a minute where Spark is started; the machine may be busy.
+PATIENCE = 150
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _RUN = {"python", "console", "sh"}
 _SAVED = {"python", "toml", "json"}

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "consume": ("warren.cli.messages", "consume"),
     "consumers": ("warren.cli.clients", "consumers"),
     "declare": ("warren.cli.topology", "declare"),
+    "doctor": ("warren.cli.doctor", "doctor"),
     "exchanges": ("warren.cli.topology", "exchanges"),
     "export": ("warren.cli.definitions", "export"),
     "get": ("warren.cli.messages", "get"),
