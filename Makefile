@@ -14,8 +14,8 @@ SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: build ## set up and start the broker with its web page
-	$(BIN)/warren serve
+run: build ## set up and start the broker with its web page, and a shop whose orders run through Spark
+	$(BIN)/python examples/demo/run.py
 
 test: build check test-interpreted test-compiled test-spark ## set up, check, and run the suite interpreted and compiled
 

@@ -15,6 +15,7 @@ from warren.errors import WarrenError
 EXIT_INTERRUPTED: Final = 130
 # Module and name of each command.
 COMMANDS: Final = {
+    "archive": ("warren.cli.archive", "archive"),
     "bindings": ("warren.cli.topology", "bindings"),
     "channels": ("warren.cli.clients", "channels"),
     "connections": ("warren.cli.clients", "connections"),
@@ -28,9 +29,12 @@ COMMANDS: Final = {
     "import": ("warren.cli.definitions", "import_"),
     "peek": ("warren.cli.messages", "peek"),
     "perf": ("warren.cli.perf", "perf"),
+    "pipeline": ("warren.cli.pipeline", "pipeline"),
     "policies": ("warren.cli.topology", "policies"),
     "publish": ("warren.cli.messages", "publish"),
     "queues": ("warren.cli.queues", "queues"),
+    "redrive": ("warren.cli.redrive", "redrive"),
+    "replay": ("warren.cli.replay", "replay"),
     "route": ("warren.cli.route", "route"),
     "scheduled": ("warren.cli.scheduled", "scheduled"),
     "serve": ("warren.cli.serve", "serve"),
