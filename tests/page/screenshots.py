@@ -56,9 +56,20 @@ def take_by_day(browser: Browser, broker: Broker) -> None:
         take(visitor, "queues", "queues")
         take(visitor, "topology", "exchanges", full=False)
         take(visitor, "messages", "queues", "/", "lost", then=peek, region="Messages")
-        take(visitor, "purge", "queues", "/", "audit", then=ask_for_a_purge)
+        take(visitor, "purge", "queues", "/", "audit", then=ask_for_a_purge, full=False)
         visitor.page.keyboard.press("Escape")
-        take(visitor, "streams", "streams")
+        take(visitor, "streams", "streams", full=False)
+        take_journey(visitor, broker)
+
+
+def take_journey(visitor: Visitor, broker: Broker) -> None:
+    properties = pika.BasicProperties(delivery_mode=2, message_id="order-4711", headers={"x-warren-trace": True})
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.basic_publish("shop", "order.paid", b'{"order": 4711}', properties)
+    number = broker.call(lambda node: node.journeys.kept[-1].number)
+    take(visitor, "journey", "journey", str(number))
 
 
 def take_by_night(browser: Browser, broker: Broker) -> None:
@@ -93,16 +104,22 @@ def take(
     page.mouse.move(0, 0)
     path = FOLDER / f"page-{name}.png"
     if region:
+        # High enough that nothing has to be scrolled under the header.
+        page.set_viewport_size({"width": SIZE[0], "height": 3 * SIZE[1]})
         page.get_by_role("region", name=region).screenshot(path=path)
+        page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
     else:
         page.screenshot(path=path, full_page=full)
     make_small(path)
 
 
 def make_small(path: Path) -> None:
-    """With a palette, which a page of few colours does not show."""
+    """With a palette if need be, which a page of few colours hardly shows."""
     with Image.open(path) as picture:
-        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+        plain = picture.convert("RGB")
+        plain.save(path, optimize=True)
+        if path.stat().st_size >= BYTES_MAX:
+            plain.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     assert path.stat().st_size < BYTES_MAX, f"{path.name} has {path.stat().st_size} bytes"
 
 

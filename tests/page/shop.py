@@ -75,7 +75,7 @@ def _work(url: str, ends: threading.Event) -> None:
     with pika.BlockingConnection(parameters) as connection:
         channel = connection.channel()
         channel.basic_qos(prefetch_count=20)
-        for queue in ("orders.new", "invoices", "mail"):
+        for queue in ("orders.new", "orders.paid", "invoices", "mail"):
             channel.basic_consume(queue, _settle)
         keys = cycle(KEYS)
         number = 0

@@ -61,6 +61,9 @@ def _fill(broker: Broker, connection: pika.BlockingConnection) -> None:
     channel.queue_declare(stream, durable=True, arguments={"x-queue-type": "stream", "x-max-age": "1D"})
     channel.basic_publish("", stream, SHORT.encode())
     channel.basic_consume(ALL[:250], lambda *_: None, consumer_tag=SHORT)
+    traced = pika.BasicProperties(headers={"x-warren-trace": True}, message_id=SHORT)
+    channel.basic_publish(ALL[:250], SHORT, b"", traced)
+    channel.basic_publish(SHORT, SHORT, b"", traced)
     broker.add_vhost(SHORT)
     broker.add_user(SHORT, "secret", [SHORT, "management"])
     broker.set_permission(SHORT, configure="<b>", write="<i onclick=window.ran=1>", read=".*")
@@ -93,11 +96,13 @@ def shown(page: Page, text: str) -> None:
         ("access", SHORT),
         ("streams", SHORT),
         ("definitions", "Download definitions"),
-        ("journey", "Journey"),
+        ("journey", SHORT),
+        ("journey/1", SHORT),
+        ("journey/2", SHORT),
     ],
 )
 def test_a_view_shows_hostile_names_as_text(visitor: Visitor, view: str, text: str) -> None:
-    page = visitor.go(view)
+    page = visitor.go(*view.split("/"))
     shown(page, text)
     nothing_ran(visitor)
 

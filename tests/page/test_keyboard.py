@@ -94,9 +94,9 @@ def test_escape_leaves_a_menu_and_a_dialog_and_focus_returns(visitor: Visitor) -
 def test_a_refresh_takes_neither_focus_nor_selection(visitor: Visitor, api: Asking) -> None:
     page = visitor.go("queues")
     page.get_by_role("button", name="Name").click()
-    link = page.get_by_role("link", name="orders.paid")
+    link = page.get_by_role("link", name="lost")
     link.focus()
-    cell = page.get_by_role("row", name="orders.paid").get_by_role("cell").nth(2)
+    cell = page.get_by_role("row", name="lost").get_by_role("cell").nth(2)
     before = cell.inner_text()
     expect(cell).not_to_have_text(before)
     expect(link).to_be_focused()

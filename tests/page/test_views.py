@@ -80,7 +80,7 @@ def test_a_login_in_another_tab_does_not_stop_this_one(browser: Browser, broker:
 
 def test_the_overview_shows_rates_and_depths_as_they_are(visitor: Visitor) -> None:
     page = visitor.page
-    until_figure(page, "Published", r"^[1-9][\d,]+/s$")
+    until_figure(page, "Into queues", r"^[1-9][\d,]+/s$")
     until_figure(page, "Delivered", r"^[1-9][\d,]*/s$")
     until_figure(page, "Connections", r"^1$")
     before = figure(page, "Ready")

@@ -40,6 +40,13 @@ export function milliseconds(value) {
   return duration(value);
 }
 
+// The same for axes and tiles: one unit, however long.
+export function shortTime(value) {
+  if (typeof value !== "number" || value < 1000) return milliseconds(value);
+  if (value < 60000) return `${compact(value / 1000)} s`;
+  return value < 3600000 ? `${compact(value / 60000)} min` : `${compact(value / 3600000)} h`;
+}
+
 export function duration(value) {
   const seconds = Math.floor(value / 1000);
   if (seconds < 60) return `${seconds} s`;

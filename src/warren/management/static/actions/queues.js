@@ -99,7 +99,10 @@ export function publishTo(vhost, exchange, key) {
 
 async function publish(vhost, { exchange, key, payload, contentType, headers, persistent, traced }) {
   const given = objectIn(headers, "Headers");
-  const properties = { delivery_mode: persistent ? 2 : 1, headers: traced ? { ...given, "x-trace": true } : given };
+  const properties = {
+    delivery_mode: persistent ? 2 : 1,
+    headers: traced ? { ...given, "x-warren-trace": true } : given,
+  };
   if (contentType !== "") properties.content_type = contentType;
   const body = { properties, routing_key: key, payload, payload_encoding: "string" };
   const { routed } = await post(`${at("exchanges", vhost, exchange || "amq.default")}/publish`, body);

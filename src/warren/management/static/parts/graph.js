@@ -5,13 +5,13 @@ import { fill, h, setText, svg } from "../dom.js";
 import { cut, exchangeName, plural } from "../format.js";
 import { layOut, RANK_GAP } from "./layout.js";
 
-const NODE = { width: 168, height: 44 };
+const NODE = { width: 158, height: 44 };
 const MARGIN = 28;
 const MARGIN_FOR_WAYS_BACK = 60;
-const NAME_LENGTH = 19;
-const KEY_LENGTH = 15;
+const NAME_LENGTH = 18;
+const KEY_LENGTH = 13;
 const LANE = 22;
-const SCALE_MIN = 0.72;
+const SCALE_MIN = 0.7;
 
 class TopologyGraph extends HTMLElement {
   connectedCallback() {

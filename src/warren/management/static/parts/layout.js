@@ -1,7 +1,7 @@
 // Where the nodes of a directed graph go: in ranks from left to right, in each rank in an order with few crossings.
 // Pure figures, no drawing. The method is Sugiyama's: break cycles, rank, order, place.
 
-export const RANK_GAP = 104;
+export const RANK_GAP = 84;
 const NODE_GAP = 18;
 const SWEEPS = 8;
 

@@ -11,7 +11,7 @@ const FIELDS = [
   { name: "routing_key", label: "Routing key", hint: "* is any text" },
   { name: "header", label: "Header", hint: "name, or name=value" },
   { name: "body", label: "Body contains" },
-  { name: "older_than", label: "Older than (seconds)", type: "number", min: 0 },
+  { name: "older_than", label: "Older than", type: "number", min: 0, hint: "seconds" },
   {
     name: "count",
     label: "Show",

@@ -49,7 +49,7 @@ function allJourneys() {
 
 function journeys() {
   const nothing = empty(
-    "No message was traced yet. Trace the next ones with the button above, or publish with the header x-trace.",
+    "No message was traced yet. Trace the next ones with the button above, or publish with the header x-warren-trace.",
   );
   const words = h("p", { class: "muted", role: "status" });
   const shown = table({ caption: "Journeys", key: (journey) => String(journey.id), columns: columns() });

@@ -2,7 +2,7 @@
 
 import { get, withQuery } from "../api.js";
 import { fill, h, setText } from "../dom.js";
-import { bytes, compact, duration, milliseconds, number, plural, rate } from "../format.js";
+import { bytes, compact, duration, number, plural, rate, shortTime } from "../format.js";
 import { history } from "../history.js";
 import { chart } from "../parts/chart.js";
 import { notice } from "../parts/notice.js";
@@ -96,7 +96,7 @@ function tiles() {
   const stats = () => history.overview.message_stats;
   return [
     tile(
-      "Published",
+      "Into queues",
       () => rate(last("publish")),
       () => `${compact(stats().publish)} so far`,
       "series-1",
@@ -159,12 +159,12 @@ function charts() {
     }),
     chart({
       title: "Latency",
-      format: milliseconds,
+      format: shortTime,
       seconds,
       minimum: 5,
       lines: [
-        { name: "wait", label: "wait in queues (depth ÷ rate out)", color: "--series-1", filled: true },
-        { name: "answer", label: "answer to this page", color: "--series-2" },
+        { name: "wait", label: "wait: depth ÷ rate out", color: "--series-1", filled: true },
+        { name: "answer", label: "answers of the API", color: "--series-2" },
       ],
     }),
     chart({

@@ -5,7 +5,7 @@ import { bind, unbind } from "../actions/bindings.js";
 import { moveMessages, redrive } from "../actions/messages.js";
 import { changeArguments, deleteQueue, publishTo, purgeQueue } from "../actions/queues.js";
 import { fill, h, setText } from "../dom.js";
-import { bytes, compact, exchangeName, milliseconds, number, rate } from "../format.js";
+import { bytes, compact, exchangeName, number, rate, shortTime } from "../format.js";
 import { Growth, Series, waitingTime } from "../history.js";
 import { chart } from "../parts/chart.js";
 import { messageBrowser } from "../parts/messages.js";
@@ -114,7 +114,7 @@ function pictures() {
     }),
     chart({
       title: "Wait in the queue",
-      format: milliseconds,
+      format: shortTime,
       seconds: 120,
       minimum: 5,
       lines: [{ name: "wait", label: "depth ÷ rate out", color: "--series-1", filled: true }],
