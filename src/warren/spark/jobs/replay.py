@@ -49,6 +49,10 @@ class Replay:
     chunk_rows: int = CHUNK_ROWS
 
     def run(self, spark: SparkSession | None = None, master: str | None = None, watch: Watcher = ignore) -> Summary:
+        if self.table is not None and not self.table.is_dir():
+            raise WarrenError(
+                f"{self.table} is no folder: name a table that `warren archive` or somebody else has made"
+            )
         with State(self.state):
             own = None
             if spark is None:
@@ -117,8 +121,6 @@ class _Run:
         return rows.where(job.where) if job.where else rows
 
     def _table(self, path: Path) -> DataFrame:
-        if not path.is_dir():
-            raise WarrenError(f"{path} is no folder: name a table that `warren archive` or somebody else has made")
         if (path / "_delta_log").is_dir():
             from deltalake import DeltaTable
 

@@ -45,6 +45,8 @@ _HOPELESS: Final = (
     "IllegalArgumentException",
     "PYTHON_DATA_SOURCE_ERROR",
     "ParseException",
+    # on-error: fail
+    "USER_RAISED_EXCEPTION",
     "requirement failed",
 )
 
