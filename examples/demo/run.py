@@ -111,9 +111,7 @@ def screen(broker: Broker, pipeline: Pipeline | None, totals: Totals, folder: Pa
 
 
 def totals_table(totals: Totals) -> Table:
-    table = Table(
-        title="totals of the minute, from the exchange totals", title_justify="left", box=None, pad_edge=False
-    )
+    table = Table(title="totals of the minute", title_justify="left", box=None, pad_edge=False)
     table.add_column("country")
     table.add_column("minute")
     table.add_column("orders", justify="right")
