@@ -21,6 +21,10 @@ class Row:
     is_fresh: bool = False
     # What the quick run does instead.
     quick: tuple[str, ...] = field(default=())
+    # The same with more of something, right after it: what share of each rate is kept is `kept_` and its name.
+    grown: tuple[str, ...] = ()
+    # Another load on the same broker for as long as this one lasts.
+    beside: tuple[str, ...] = ()
 
 
 ACKS: Final = ("--ack-every", "10", "--prefetch", "100", "--in-flight", "5000")
@@ -78,6 +82,53 @@ ROWS: Final = (
         also=(("p99_us", "p99, us"),),
     ),
     Row("connections opened and closed", ("churn",)),
+)
+# Cost should grow with the work and no faster: 1.0 is as fast as before.
+_LITTLE: Final = ("throughput", "--size", "16", *ACKS)
+SCALING: Final = (
+    Row(
+        "1 to 100 queues, rate kept",
+        _LITTLE,
+        figure="kept_rate",
+        unit="",
+        grown=(*_LITTLE, "--queues", "100"),
+        also=(("rate", "with 1, a second"), ("grown_rate", "with 100, a second")),
+    ),
+    Row(
+        "1 to 100 connections, rate kept",
+        _LITTLE,
+        figure="kept_rate",
+        unit="",
+        grown=(*_LITTLE, "--queues", "100", "--publishers", "100", "--consumers", "100"),
+        also=(("rate", "with 1, a second"), ("grown_rate", "with 100, a second")),
+    ),
+    Row(
+        "10 to 10,000 bindings, rate kept",
+        ("topic", "--bindings", "10"),
+        figure="kept_rate",
+        unit="",
+        grown=("topic", "--bindings", "10000"),
+        also=(("rate", "with 10, a second"), ("grown_rate", "with 10,000, a second")),
+    ),
+    Row(
+        "backlog 100 k to 1 M, rate kept",
+        ("backlog", "--messages", "100000"),
+        figure="kept_fill_rate",
+        unit="",
+        cpu_figure="fill_cpu_us",
+        grown=("backlog", "--messages", "1000000"),
+        also=(("kept_drain_rate", "draining"),),
+        is_fresh=True,
+    ),
+    Row(
+        "100 B beside 16 MiB bodies: p99",
+        ("latency", "--rate", "200", "--size", "100"),
+        figure="p99_us",
+        unit=" us",
+        is_more_better=False,
+        also=(("p50_us", "p50, us"), ("max_us", "longest, us")),
+        beside=("throughput", "--size", "16777216", "--in-flight", "4"),
+    ),
 )
 # The one that is held against the bare disk as well.
 DISK_ROW: Final = "persistent, window 1: p50"

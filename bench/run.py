@@ -8,7 +8,8 @@ import platform
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,7 @@ import warren.broker.node
 from bench import brokers, disk
 from bench.brokers import Contender, Running
 from bench.report import print_table
-from bench.rows import DISK_ROW, ROWS, START_ROW, Row
+from bench.rows import DISK_ROW, ROWS, SCALING, START_ROW, Row
 from warren.errors import WarrenError
 from warren.perf.measure import Figures
 
@@ -30,6 +31,8 @@ RESULTS: Final = ROOT / "bench" / "results"
 # Not in the system's temporary folder, which may be memory: a disk is part of what is measured.
 SCRATCH: Final = ROOT / "build" / "bench"
 PATIENCE: Final = 300
+# Of the load beside another: until it is under way, and as long after the other has ended.
+HEAD_START: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,12 @@ class Pace:
     is_quick: bool
 
     def command_of(self, row: Row) -> list[str]:
-        command = list(row.quick if self.is_quick and row.quick else row.command)
-        if command[0] not in ("idle", "backlog"):
-            command += ["--seconds", str(self.seconds), "--warmup", str(self.warmup)]
-        return command
+        return self.timed(row.quick if self.is_quick and row.quick else row.command)
+
+    def timed(self, command: Sequence[str], longer: float = 0.0) -> list[str]:
+        if command[0] in ("idle", "backlog"):
+            return list(command)
+        return [*command, "--seconds", str(self.seconds + longer), "--warmup", str(self.warmup)]
 
 
 THOROUGH: Final = Pace(repetitions=3, seconds=5.0, warmup=1.0, is_quick=False)
@@ -82,14 +87,31 @@ class Bench:
         if row.is_fresh:
             self._stop(contender.name)
         broker = self._up(contender)
-        figures = self._drive(broker, self.pace.command_of(row))
+        with self._beside(broker, row):
+            figures = self._drive(broker, self.pace.command_of(row))
+        if row.grown:
+            figures |= _kept(figures, self._drive(broker, self.pace.timed(row.grown)))
         if row.name == DISK_ROW:
             figures |= disk.beside_bare_sync(broker.uri, SCRATCH, self.pace.seconds)
         self._keep(row.name, contender.name, figures)
 
+    @contextmanager
+    def _beside(self, broker: Running, row: Row) -> Iterator[None]:
+        """The other load of a row, from before it begins until after it ends."""
+        if not row.beside:
+            yield
+            return
+        other = subprocess.Popen(_perf(broker, self.pace.timed(row.beside, HEAD_START * 2)), stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(HEAD_START)
+            yield
+            if other.poll():
+                raise WarrenError(f"warren perf {' '.join(row.beside)} ended with {other.returncode}")
+        finally:
+            other.wait(PATIENCE)
+
     def _drive(self, broker: Running, command: list[str]) -> Figures:
-        pids = [word for pid in broker.pids for word in ("--pid", str(pid))]
-        whole = [sys.executable, "-m", "warren", "perf", *command, "--uri", broker.uri, *pids, "--json"]
+        whole = _perf(broker, command)
         done = subprocess.run(whole, capture_output=True, text=True, timeout=PATIENCE, cwd=SCRATCH, check=False)
         if done.returncode:
             raise WarrenError(f"warren perf {' '.join(command)}: {done.stderr.strip()}")
@@ -118,6 +140,19 @@ class Bench:
         }
 
 
+def _perf(broker: Running, command: list[str]) -> list[str]:
+    pids = [word for pid in broker.pids for word in ("--pid", str(pid))]
+    return [sys.executable, "-m", "warren", "perf", *command, "--uri", broker.uri, *pids, "--json"]
+
+
+def _kept(small: Figures, grown: Figures) -> Figures:
+    """Of each rate: what it was with more, and the share of the first that this is."""
+    rates = [name for name in ("rate", "fill_rate", "drain_rate") if small.get(name)]
+    return {f"grown_{name}": grown[name] for name in rates} | {
+        f"kept_{name}": grown[name] / small[name] for name in rates
+    }
+
+
 def _median_of(repetitions: list[Figures]) -> Figures:
     """Figure by figure."""
     return {name: median(figures[name] for figures in repetitions if name in figures) for name in repetitions[0]}
@@ -139,8 +174,8 @@ def write_results(bench: Bench, started: str) -> Path:
     return path
 
 
-def chosen_rows(pattern: str) -> list[Row]:
-    rows = [row for row in ROWS if pattern in row.name]
+def chosen_rows(pattern: str, quick: bool) -> list[Row]:
+    rows = [row for row in (ROWS if quick and not pattern else (*ROWS, *SCALING)) if pattern in row.name]
     if not rows:
         raise WarrenError(f"no row's name holds {pattern!r}")
     return rows
@@ -166,7 +201,7 @@ def main(quick: bool, pattern: str, uri: str | None, pid: tuple[int, ...], witho
     bench = Bench(contenders, QUICK if quick else THOROUGH, console)
     started = time.strftime("%Y-%m-%dT%H%M%S")
     try:
-        bench.run(chosen_rows(pattern))
+        bench.run(chosen_rows(pattern, quick))
     except (WarrenError, FileNotFoundError) as error:
         console.print(f"[red]error:[/] {error}")
         sys.exit(1)

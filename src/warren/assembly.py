@@ -9,10 +9,11 @@ import resource
 from typing import TYPE_CHECKING
 
 from warren.config import Config
-from warren.server.alarms import memory_used
+from warren.server.alarms import files_used, memory_used
 from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.listeners import bind
 from warren.server.passwords import Passwords
+from warren.server.tls import certificate_end, http_context_of
 
 if TYPE_CHECKING:
     from warren.management.calls import Context
@@ -57,9 +58,10 @@ class Assembly:
         from warren.management.app import make_app
         from warren.management.service import HttpService
 
+        tls = http_context_of(self.config) if self.config.http_tls else None
         sockets = bind(self.config.host, self.config.http_port)
         self._http_port = sockets[0].getsockname()[1]
-        self._http = HttpService(make_app(self._context()), sockets)
+        self._http = HttpService(make_app(self._context()), sockets, tls)
         await self._http.start()
 
     def _context(self) -> Context:
@@ -74,12 +76,15 @@ class Assembly:
             verify_password=host.is_right_password,
             hash_password=host.hash_password,
             hasher=server.passwords,
-            ports=[*ports, Port("http", self.config.host, self._http_port)],
+            ports=[*ports, Port("https" if self.config.http_tls else "http", self.config.host, self._http_port)],
             memory_limit=server.memory_limit,
             memory_used=memory_used,
             disk_free_limit=self.config.disk_limit,
             disk_free=server.disk_free,
             file_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            files_used=files_used,
+            data_dir=self.config.data_dir,
+            certificate_ends=lambda: certificate_end(self.config),
         )
 
 

@@ -20,7 +20,7 @@ from warren.errors import WarrenError
 
 ENVIRONMENT_PREFIX: Final = "WARREN_"
 # Begin like options but are read elsewhere: by the build and by the command line's client side.
-_NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL"}
+_NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL", "WARREN_AMQP_URL"}
 _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -44,6 +44,7 @@ class Config:
         low=-1,
         high=65535,
     )
+    http_tls: bool = option("Whether that port speaks HTTPS, with `tls_cert`.", False)
     data_dir: str = option("Folder of everything that survives a restart; empty keeps nothing.", "warren-data")
     definitions: str = option("Definitions file (RabbitMQ's format) to import at every start.", "")
 
@@ -68,6 +69,11 @@ class Config:
     default_user: str = option("User made when there is none yet; empty makes none.", "guest")
     default_password: str = option("That user's password.", "guest")
     default_vhost: str = option("Virtual host made when there is none yet.", "/")
+    login_failures_max: int = option(
+        "Failed logins of one address in a minute, over AMQP and HTTP together; more have to wait. 0 is any number.",
+        60,
+        low=0,
+    )
     loopback_users: list[str] = option("Users that may connect from this machine only.", ["guest"])
 
     interceptors: list[str] = option("Channel interceptors, as `package.module:Class`.", [])
@@ -234,5 +240,7 @@ def _check_together(config: Config) -> None:
         raise WarrenError(
             f"tls_verify = {config.tls_verify!r} needs tls_ca: the authorities that sign clients' certificates"
         )
+    if config.http_tls and not config.has_tls:
+        raise WarrenError("http_tls needs tls_cert: without a certificate there is no TLS")
     if not config.has_tls and (config.tls_key or config.tls_ca):
         raise WarrenError("tls_key and tls_ca need tls_cert: without a certificate there is no TLS")

@@ -94,7 +94,7 @@ class Broker:
     @property
     def http_url(self) -> str:
         host, port = self._running.http_address
-        return f"http://{host}:{port}"
+        return f"{'https' if self.config.http_tls else 'http'}://{host}:{port}"
 
     def url_of(self, user: str, password: str, vhost: str = "/") -> str:
         login = f"{quote(user, safe='')}:{quote(password, safe='')}"

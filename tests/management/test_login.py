@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import ssl
+import urllib.request
+from pathlib import Path
+
+import pika
 import pytest
+import trustme
 
 from tests.management.asking import Asking
 from warren import Broker
+from warren.errors import WarrenError
+from warren.management import calls
 
 
 def refused(reason: str) -> dict[str, str]:
@@ -82,3 +92,128 @@ def test_every_answer_carries_the_headers_that_protect_a_browser(broker: Broker,
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "server" not in answer.headers
+
+
+def logged_in(broker: Broker, login: str = "guest:guest") -> tuple[Asking, str, str]:
+    """A client without a password, the session's cookie, and its token."""
+    name, _, password = login.partition(":")
+    asking = Asking(broker, None)
+    answer = asking.post("/api/login", {"username": name, "password": password})
+    assert answer.status == 200, answer.text
+    return asking, answer.headers["set-cookie"].partition(";")[0], answer.json["csrf_token"]
+
+
+def test_a_session_begins_with_a_cookie_that_scripts_and_other_sites_never_see(broker: Broker) -> None:
+    answer = Asking(broker, None).post("/api/login", {"username": "guest", "password": "guest"})
+    cookie = answer.headers["set-cookie"].lower()
+    assert answer.json["name"] == "guest"
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "secure" not in cookie
+
+
+def test_a_session_reads_without_a_password(broker: Broker) -> None:
+    asking, cookie, token = logged_in(broker)
+    assert asking.get("/api/whoami", Cookie=cookie).json["name"] == "guest"
+    assert asking.get("/api/login", Cookie=cookie).json["csrf_token"] == token
+
+
+def test_a_session_changes_nothing_without_its_token(broker: Broker) -> None:
+    asking, cookie, token = logged_in(broker)
+    refused = asking.ask("PUT", "/api/queues/%2F/forged", {}, Cookie=cookie)
+    assert (refused.status, refused.json["error"]) == (403, "csrf")
+    wrong = asking.ask("PUT", "/api/queues/%2F/forged", {}, Cookie=cookie, X_CSRF_Token="x")
+    assert wrong.status == 403
+    assert asking.ask("PUT", "/api/queues/%2F/wanted", {}, Cookie=cookie, X_CSRF_Token=token).status == 201
+    asking.ask("DELETE", "/api/queues/%2F/wanted", None, Cookie=cookie, X_CSRF_Token=token)
+
+
+def test_a_session_ends_with_a_logout(broker: Broker) -> None:
+    asking, cookie, _ = logged_in(broker)
+    assert asking.ask("POST", "/api/logout", None, Cookie=cookie).status == 204
+    assert asking.get("/api/whoami", Cookie=cookie).status == 401
+
+
+def test_a_session_ends_when_it_is_not_used(broker: Broker) -> None:
+    asking, cookie, _ = logged_in(broker)
+    broker.advance(3_599)
+    assert asking.get("/api/whoami", Cookie=cookie).status == 200
+    broker.advance(3_601)
+    assert asking.get("/api/whoami", Cookie=cookie).status == 401
+
+
+def test_a_session_ends_with_the_password_it_began_with(broker: Broker) -> None:
+    broker.add_user("changing", "first", ["management"])
+    asking, cookie, _ = logged_in(broker, "changing:first")
+    assert asking.get("/api/whoami", Cookie=cookie).status == 200
+    broker.add_user("changing", "second", ["management"])
+    assert asking.get("/api/whoami", Cookie=cookie).status == 401
+
+
+@pytest.mark.parametrize("body", [{}, {"username": "guest"}, [], {"username": 1, "password": 2}, b"x", b"\xff"])
+def test_a_login_without_name_and_password_is_refused(broker: Broker, body: object) -> None:
+    assert Asking(broker, None).post("/api/login", body).status == 400
+
+
+def test_a_form_logs_in_too(broker: Broker) -> None:
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    assert Asking(broker, None).ask("POST", "/api/login", b"username=guest&password=guest", **form).status == 200
+
+
+def test_a_user_without_a_tag_gets_no_session(broker: Broker) -> None:
+    broker.add_user("plain", "secret")
+    answer = Asking(broker, None).post("/api/login", {"username": "plain", "password": "secret"})
+    assert (answer.status, answer.json["reason"]) == (401, "Not management user")
+
+
+def test_too_many_wrong_passwords_have_to_wait_whatever_the_protocol() -> None:
+    with Broker(http=True, login_failures_max=3) as broker:
+        for _ in range(2):
+            assert Asking(broker, "guest:wrong").get("/api/whoami").status == 401
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            pika.BlockingConnection(pika.URLParameters(broker.url_of("guest", "wrong")))
+        answer = Asking(broker).get("/api/whoami")
+        assert (answer.status, answer.json["reason"]) == (429, "too many failed logins from 127.0.0.1: wait 60 s")
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            pika.BlockingConnection(pika.URLParameters(broker.url))
+        broker.advance(60)
+        assert Asking(broker).get("/api/whoami").status == 200
+        pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+
+
+def test_logins_are_counted_by_protocol(broker: Broker, api: Asking) -> None:
+    api.delete("/api/auth/attempts/warren%40localhost")
+    pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+    rows = {row["protocol"]: row for row in api.get("/api/auth/attempts/warren%40localhost").json}
+    assert rows["amqp091"]["auth_attempts_succeeded"] == 1
+    assert rows["http"]["auth_attempts_failed"] == 0
+
+
+def test_the_management_port_speaks_https_when_asked(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    with Broker(http=True, tls_cert=str(tmp_path / "server.pem"), tls_port=0, http_tls=True) as broker:
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        request = urllib.request.Request(
+            f"{broker.http_url}/api/login",
+            json.dumps({"username": "guest", "password": "guest"}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, context=context) as answer:
+            assert "secure" in answer.headers["set-cookie"].lower()
+
+
+def test_https_needs_a_certificate() -> None:
+    with pytest.raises(WarrenError, match="http_tls needs tls_cert"):
+        Broker(http=True, http_tls=True)
+
+
+def test_a_body_that_trickles_in_is_cut_off(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "BODY_SECONDS", 0.1)
+    host, port = broker.http_url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        head = "PUT /api/queues/%2F/slow HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n"
+        client.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        assert b"408" in client.recv(1000).split(b"\r\n")[0]

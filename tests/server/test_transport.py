@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import ClassVar, cast
 
 import pika
 import pytest
@@ -125,6 +125,8 @@ def test_a_bug_costs_one_connection_and_is_logged_once(warren_broker: Broker, ca
 class BrokenCore:
     """Stands for a core that fails where nothing in it catches."""
 
+    client_properties: ClassVar[dict[str, object]] = {}
+
     def tick(self, now: int) -> None:
         pass
 
@@ -136,6 +138,14 @@ class BrokenCore:
 
     def lost(self) -> None:
         raise ZeroDivisionError("and another")
+
+
+class NoTurns:
+    def hold(self) -> None:
+        pass
+
+    def let_go(self, at_once: bool) -> None:
+        pass
 
 
 class Outgoing(asyncio.Transport):
@@ -166,7 +176,7 @@ class Outgoing(asyncio.Transport):
 def test_nothing_that_the_core_raises_reaches_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> Outgoing:
         core = cast(Node, BrokenCore())
-        transport = AmqpTransport(core, Clock(), asyncio.get_running_loop(), Roster())
+        transport = AmqpTransport(core, Clock(), asyncio.get_running_loop(), Roster(), NoTurns())
         outgoing = Outgoing()
         transport.connection_made(outgoing)
         transport.data_received(b"anything")

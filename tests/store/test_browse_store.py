@@ -15,7 +15,7 @@ def browsed(world: StoredWorld, first: int, limit: int = 10_000) -> list[tuple[i
     """In batches, as browsers ask."""
     found: list[tuple[int, str]] = []
     while True:
-        entries = world.queue("q").backing.browse(first, min(limit, 7))
+        entries = world.queue("q").backing.browse(first - 1, min(limit, 7))
         if not entries:
             return found
         found += [(int(entry.sequence), body_in(entry)) for entry in entries]

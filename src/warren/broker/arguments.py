@@ -21,7 +21,17 @@ LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 PRIORITY_MAX: Final = 255
 DEDUPLICATION_CACHE_MAX: Final = 1_000_000
 
+# Nacked or rejected messages wait, those whose consumer went away, or both.
+RETRY_TYPES: Final = ("all", "failed", "returned", "disabled")
+
 _INTEGER_TAGS: Final = "bBsuIilL"
+_NATURALS: Final = (
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-delayed-retry-limit",
+)
 _DEDUPLICATION: Final = ("x-message-deduplication", "x-deduplication-header", "x-cache-size", "x-cache-ttl")
 _FOR_ALL: Final = (
     "x-expires",
@@ -35,6 +45,11 @@ _FOR_ALL: Final = (
     "x-queue-type",
     "x-consumer-timeout",
     *_DEDUPLICATION,
+    "x-exact-message-ttl",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+    "x-delayed-retry-limit",
 )
 _KNOWN: Final = {
     CLASSIC: (*_FOR_ALL, "x-max-priority", "x-queue-mode", "x-queue-version", "x-queue-master-locator"),
@@ -100,9 +115,9 @@ def _problem(key: str, field: Field, arguments: Table) -> str:
     """Empty when the value will do, else the reason in RabbitMQ's (Erlang's) words."""
     if key == "x-expires":
         return _expiry_problem(field, zero_is_fine=False)
-    if key in ("x-message-ttl", "x-cache-ttl", "x-consumer-timeout"):
+    if key in ("x-message-ttl", "x-cache-ttl", "x-consumer-timeout", "x-delayed-retry-min", "x-delayed-retry-max"):
         return _expiry_problem(field, zero_is_fine=True)
-    if key in ("x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes"):
+    if key in _NATURALS:
         return _natural_problem(field)
     if key == "x-queue-version":
         problem = integer_problem(field)
@@ -116,7 +131,7 @@ def _problem(key: str, field: Field, arguments: Table) -> str:
         return _natural_problem(field) or _bound_problem(field, DEDUPLICATION_CACHE_MAX)
     if key == "x-max-priority":
         return _natural_problem(field) or _bound_problem(field, PRIORITY_MAX)
-    if key in ("x-single-active-consumer", "x-message-deduplication"):
+    if key in ("x-single-active-consumer", "x-message-deduplication", "x-exact-message-ttl"):
         return "" if field.tag == "t" else f"{{unacceptable_type,{type_name(field.tag)}}}"
     return _text_problem(key, field, arguments)
 
@@ -130,6 +145,8 @@ def _text_problem(key: str, field: Field, arguments: Table) -> str:
         return f"\"unsupported queue type '{field.value}'\""
     if key == "x-overflow" and field.value not in OVERFLOW_MODES:
         return "invalid_overflow"
+    if key == "x-delayed-retry-type" and field.value not in RETRY_TYPES:
+        return "invalid_delayed_retry_type"
     if key == "x-queue-mode" and field.value not in ("default", "lazy"):
         return f"\"unsupported queue mode '{field.value}'\""
     if key == "x-queue-type" and field.value not in QUEUE_TYPES:
@@ -234,6 +251,17 @@ class QueueOptions:
         self.dead_letter_routing_key = _first_text(
             arguments, "x-dead-letter-routing-key", policy, "dead-letter-routing-key"
         )
+        self.exact_ttl = _flag(arguments, "x-exact-message-ttl", policy, "exact-message-ttl")
+        self.retry_type = _first_text(arguments, "x-delayed-retry-type", policy, "delayed-retry-type") or "all"
+        self.retry_min: i64 = _least(arguments, "x-delayed-retry-min", policy, "delayed-retry-min")
+        self.retry_max: i64 = _least(arguments, "x-delayed-retry-max", policy, "delayed-retry-max")
+        if self.retry_type == "disabled":
+            self.retry_min = -1
+        if type_ != QUORUM:
+            self.delivery_limit = -1
+        retry_limit = _least(arguments, "x-delayed-retry-limit", policy, "delayed-retry-limit")
+        if retry_limit >= 0 and (self.delivery_limit < 0 or retry_limit < self.delivery_limit):
+            self.delivery_limit = retry_limit
         self.rejects_when_full = self.overflow != "drop-head"
         # A stream is cut by whole segments, not by messages.
         self.has_length_limit = type_ != STREAM and (self.max_length >= 0 or self.max_bytes >= 0)
@@ -247,6 +275,11 @@ def _least(arguments: Table, argument: str, policy: dict[str, object], key: str)
         return from_policy if isinstance(from_policy, int) else -1
     own = integer(field)
     return min(own, from_policy) if isinstance(from_policy, int) and own >= 0 else own
+
+
+def _flag(arguments: Table, argument: str, policy: dict[str, object], key: str) -> bool:
+    field = arguments.get(argument)
+    return field.value is True if field is not None else policy.get(key) is True
 
 
 def _first_text(arguments: Table, argument: str, policy: dict[str, object], key: str) -> str | None:

@@ -7,7 +7,8 @@ from heapq import heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.broker.message import Entry, Message
+from warren.broker.browse import take_returned, take_waiting, waiting_after
+from warren.broker.message import NEVER, Entry, Message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -92,26 +93,6 @@ class Backing:
             entry = self.fetch()
         return count
 
-    def browse(self, first: i64, limit: i64) -> list[Entry]:
-        """The first `limit` that are ready from sequence `first` on, in order, without taking them."""
-        return self._in_memory(first, limit)
-
-    def _in_memory(self, first: i64, limit: i64) -> list[Entry]:
-        entries = self._entries
-        low: i64 = 0
-        high: i64 = len(entries)
-        while low < high:
-            middle = (low + high) // 2
-            if entries[middle].sequence < first:
-                low = middle + 1
-            else:
-                high = middle
-        found = [entries[index] for index in range(low, min(low + limit, len(entries)))]
-        if self._returned:
-            found += [row[1] for row in self._returned if row[0] >= first]
-            found.sort(key=_by_sequence)
-        return found[:limit]
-
     def settle_to(self, sequence: i64) -> i64:
         """Settle all that is ready up to this sequence; gives their number."""
         count: i64 = 0
@@ -124,11 +105,24 @@ class Backing:
         return count
 
     def snapshot(self, limit: i64) -> list[Entry]:
-        """The first `limit` entries in order, without taking them."""
-        waiting = [row[1] for row in sorted(self._returned)]
-        merged = sorted(waiting + list(self._entries), key=_by_sequence)
-        return merged[:limit]
+        """The first `limit` entries in the order of delivery, without taking them."""
+        return self.browse(0, limit)
 
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        """Entries behind the sequence `after`, in order and at most `limit`, without taking them."""
+        return waiting_after(self._entries, self._returned, after, limit)
 
-def _by_sequence(entry: Entry) -> int:
-    return entry.sequence
+    def take(self, sequence: i64) -> Entry | None:
+        """One out of the middle, for good: whoever takes it settles it before the turn ends."""
+        entry = take_waiting(self._entries, sequence)
+        if entry is None:
+            entry = take_returned(self._returned, sequence)
+        if entry is not None:
+            self.length -= 1
+            self.body_bytes -= entry.message.body_size
+        return entry
+
+    def expiries(self) -> list[tuple[int, int]]:
+        """When each of those that expire does, and its sequence."""
+        waiting = list(self._entries) + [row[1] for row in self._returned]
+        return [(entry.expires_at, entry.sequence) for entry in waiting if entry.expires_at != NEVER]

@@ -414,7 +414,8 @@ class Channel:
         if self.is_closed:
             return
         self.is_closed = True
-        self.connection.node.counters.channels_closed += 1
+        self.connection.node.counters.channel_closed(self.counters)
+        self.connection.node.events.channel("closed", self)
         self.content = None
         close_reply_queue(self)
         self.stop_consuming()

@@ -80,7 +80,8 @@ class Confirms:
         send = self.channel.connection.send
         number = self.channel.number
         seqnos.sort()
-        covered = [seqno for seqno in seqnos if seqno < self._cutoff(opposite)] if len(seqnos) > 1 else []
+        cutoff = self._cutoff(opposite) if len(seqnos) > 1 else 0
+        covered = [seqno for seqno in seqnos if seqno < cutoff]
         if covered:
             last = covered[-1]
             send(replies.ack(number, last, True) if positive else replies.nack(number, last, True))

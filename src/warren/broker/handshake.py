@@ -139,10 +139,14 @@ class Handshake:
 
     def _verify(self, user: str, password: str) -> None:
         connection = self.connection
-        known = connection.node.access.users.get(user)
+        node = connection.node
+        if node.logins.wait_of(connection.peer_host, node.now) > 0:
+            # Not even looked at, so it neither costs nor tells anything.
+            self._refuse_login(f"too many failed logins from {connection.peer_host}")
+        known = node.access.users.get(user)
         connection.awaiting_password = True
         # An unknown user is verified against nothing, so that it takes as long as a wrong password.
-        connection.node.host.verify_password(
+        node.host.verify_password(
             connection,
             known.hashing_algorithm if known is not None else "",
             known.password_hash if known is not None else "",
@@ -162,6 +166,8 @@ class Handshake:
     def _log_in(self, user: str, is_right: bool) -> None:
         connection = self.connection
         node = connection.node
+        node.logins.noted("amqp091", connection.peer_host, is_right, node.now)
+        node.events.login(is_right, connection, user)
         if not is_right:
             self._refuse_login(f"{connection.mechanism} login refused: user '{user}' - invalid credentials")
         if user in node.settings.loopback_users and not is_loopback(connection.peer_host):

@@ -82,6 +82,8 @@ class Entry:
         self.redelivered = False
         # How often it was handed out and came back (x-delivery-count of quorum queues).
         self.returns: i64 = 0
+        # It came back because its consumer said so, not because its consumer went away.
+        self.failed = False
         # Where the store keeps it; 0 = nowhere.
         self.address: i64 = 0
         # Who holds it unacked; None while it waits, and after basic.get.

@@ -29,3 +29,11 @@ class NodeCounters:
         self.routed: i64 = 0
         self.returned: i64 = 0
         self.dropped: i64 = 0
+        # Of channels that are gone; those of open ones are on the channels.
+        self.published: i64 = 0
+        self.confirmed: i64 = 0
+
+    def channel_closed(self, counted: ChannelCounters) -> None:
+        self.channels_closed += 1
+        self.published += counted.published
+        self.confirmed += counted.confirmed

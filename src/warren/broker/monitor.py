@@ -39,6 +39,10 @@ class Monitor:
 
     def expire(self, queue: Queue) -> None:
         try:
+            if queue.exact_expiry is not None:
+                # First whose time was over first, not the head.
+                queue.exact_expiry.drop(queue.node.now)
+                return
             drop_expired(queue)
             arm_expiry(queue)
         except Exception:

@@ -30,6 +30,7 @@ _NUMBERS: Final[dict[str, tuple[str, int, int]]] = {
     "stream-filter-size-bytes": ("is not a valid filter size. Valid range is 16-255", 16, 255),
     "delayed-retry-min": ("is not a valid delayed retry minimum delay. Must be a positive integer", 1, NUMBER_MAX),
     "delayed-retry-max": ("is not a valid delayed retry maximum delay. Must be a positive integer", 1, NUMBER_MAX),
+    "delayed-retry-limit": ("is not a valid delayed retry limit", 0, NUMBER_MAX),
     "ha-sync-batch-size": ("is not a valid ha-sync-batch-size value", 1, NUMBER_MAX),
 }
 
@@ -117,6 +118,8 @@ def refusal_of(key: str, value: object) -> str | None:
         return _refuse(isinstance(value, str) and age_in_ms(value) > 0, value, "is not a valid max age")
     if key == "ha-params":
         return ""
+    if key == "exact-message-ttl":
+        return _refuse(isinstance(value, bool), value, "is not true or false")
     return None
 
 

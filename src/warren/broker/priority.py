@@ -5,6 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.broker.backing import Backing
+from warren.broker.browse import by_sequence
 from warren.broker.message import Entry, Message
 
 
@@ -85,3 +86,26 @@ class PriorityBacking(Backing):
         for level in reversed(self.levels):
             entries += level.snapshot(limit)
         return entries[:limit]
+
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        """In order of publishing, not of delivery: a reader must be able to come back to where it was."""
+        entries: list[Entry] = []
+        for level in self.levels:
+            entries += level.browse(after, limit)
+        entries.sort(key=by_sequence)
+        return entries[:limit]
+
+    def take(self, sequence: i64) -> Entry | None:
+        for level in self.levels:
+            length, body_bytes = level.length, level.body_bytes
+            entry = level.take(sequence)
+            self._follow(level, length, body_bytes)
+            if entry is not None:
+                return entry
+        return None
+
+    def expiries(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for level in self.levels:
+            found += level.expiries()
+        return found

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
-from warren.broker.arguments import QUORUM, QueueOptions, integer
+from warren.broker.arguments import QueueOptions, integer
 from warren.broker.backing import Backing
-from warren.broker.browse import Browser, feed_browsers
+from warren.broker.browser import Browser, feed_browsers
 from warren.broker.consumer import Consumer, Consumers
 from warren.broker.deduplication import Deduplication
+from warren.broker.exact_expiry import ExactExpiry
 from warren.broker.exchanges.base import Destination
 from warren.broker.expiry import (
     AckTimeout,
@@ -30,6 +31,7 @@ from warren.broker.expiry import (
 from warren.broker.limits import drop_excess, is_full_for
 from warren.broker.message import NEVER, Delivery, Entry, Message
 from warren.broker.priority import PriorityBacking
+from warren.broker.retry import Retry
 
 if TYPE_CHECKING:
     from warren.broker.connection import Connection
@@ -110,6 +112,10 @@ class Queue(Destination):
         if self.has_expiring:
             # Recovered: what expired meanwhile goes at once, also when nobody comes to look.
             node.timers.schedule(self.expiry_timer, node.now)
+        self.exact_expiry: ExactExpiry | None = None
+        # What came back and waits for its next try; None while the queue lets nothing wait.
+        self.retry: Retry | None = None
+        self._adopt_options()
         self.idle_timer = IdleTimer(self)
         self.last_used: i64 = node.now
         # Publishers that wait for this queue's grant of credit: see credit.py.
@@ -150,6 +156,8 @@ class Queue(Destination):
         if self.has_expiring:
             # Whatever this message is like: one that had to go for it may have left another at the head.
             arm_expiry(self)
+            if self.exact_expiry is not None:
+                self.exact_expiry.add(entry)
         return True
 
     def _entry(self, message: Message) -> Entry:
@@ -205,6 +213,8 @@ class Queue(Destination):
     def _hand_over(self, consumer: Consumer, entry: Entry) -> None:
         unacked = consumer.channel.unacked
         counters = self.counters
+        if self.node.is_watched:
+            self.node.watch_delivery(consumer.channel, self, entry)
         if entry.redelivered:
             counters.redelivered += 1
         if consumer.no_ack:
@@ -266,15 +276,21 @@ class Queue(Destination):
                 continue
             entry.redelivered = True
             entry.returns += 1
-            if self.type == QUORUM and limit >= 0 and entry.returns > limit:
+            if limit >= 0 and entry.returns > limit:
                 self.remove(entry, REASON_DELIVERY_LIMIT)
-            else:
-                self.backing.requeue(entry)
+            elif self.retry is None or not self.retry.takes(entry):
+                self.put_back(entry)
+            entry.failed = False
         if self.options.has_length_limit:
             drop_excess(self)
         if self.has_expiring:
             drop_expired(self)
         self.drain()
+
+    def put_back(self, entry: Entry) -> None:
+        self.backing.requeue(entry)
+        if self.exact_expiry is not None:
+            self.exact_expiry.add(entry)
 
     def _release(self, entry: Entry) -> None:
         self.unacked -= 1
@@ -291,8 +307,13 @@ class Queue(Destination):
             return
         self.node.dead_letters.add(self, entry, reason, True)
 
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        """What is ready behind the sequence `after`, in order and at most `limit`, left where it is."""
+        return self.backing.browse(after, limit)
+
     def purge(self) -> i64:
-        return self.backing.purge()
+        waiting: i64 = 0 if self.retry is None else self.retry.purge()
+        return waiting + self.backing.purge()
 
     def settle_to(self, sequence: i64) -> None:
         """As if everything that is ready up to this sequence had been acked."""
@@ -311,6 +332,7 @@ class Queue(Destination):
             self.browsers.append(consumer)
         if consumer.exclusive:
             self.exclusive_consumer = consumer
+        self.node.events.consumer("created", consumer)
         self.tell_decorators()
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -324,6 +346,7 @@ class Queue(Destination):
             self._promote()
         self.last_used = self.node.now
         self.arm_idle()
+        self.node.events.consumer("deleted", consumer)
         self.tell_decorators()
 
     def _promote(self) -> None:
@@ -348,6 +371,7 @@ class Queue(Destination):
         self.effective_policy = definition
         expires = self.options.expires
         self.options = self._options()
+        self._adopt_options()
         if self.options.expires != expires:
             # A queue that was idle before there was a rule has all of its time from now on.
             self.last_used = self.node.now
@@ -357,6 +381,13 @@ class Queue(Destination):
         self.arm_idle()
         for decorator in self.decorators:
             decorator.policy_changed(self)
+
+    def _adopt_options(self) -> None:
+        """What exists only where an option asks for it."""
+        if self.options.exact_ttl and self.exact_expiry is None:
+            self.exact_expiry = ExactExpiry(self)
+        if self.options.retry_min > 0 and self.retry is None:
+            self.retry = Retry(self)
 
     def _options(self) -> QueueOptions:
         options = QueueOptions(self.arguments, self.effective_policy, self.type)
@@ -379,11 +410,22 @@ class Queue(Destination):
         self.node.store.release(self)
         self.backing = self._open_backing()
         self.has_expiring = self.backing.has_expiring
+        if self.exact_expiry is not None:
+            self.node.timers.cancel(self.exact_expiry)
+            self.exact_expiry = None
+        if self.retry is not None:
+            self.node.timers.cancel(self.retry)
+            self.retry = None
+        self._adopt_options()
 
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""
         self.deleted = True
         self.node.timers.cancel(self.expiry_timer)
         self.node.timers.cancel(self.idle_timer)
+        if self.exact_expiry is not None:
+            self.node.timers.cancel(self.exact_expiry)
+        if self.retry is not None:
+            self.node.timers.cancel(self.retry)
         for decorator in self.decorators:
             decorator.shutdown(self)

@@ -20,6 +20,8 @@ class Settings:
     # 0 = never: RabbitMQ's 30 minutes kill long tasks (see docs); a queue may still set x-consumer-timeout.
     consumer_timeout_ms: int = 0
     connection_max: int = 0
+    # Of one address in a minute; 0 = any number.
+    login_failures_max: int = 60
     mechanisms: list[str] = field(default_factory=lambda: ["PLAIN", "AMQPLAIN"])
     loopback_users: list[str] = field(default_factory=lambda: ["guest"])
     default_vhost: str = "/"

@@ -83,6 +83,8 @@ def _unknown(tag: i64) -> PreconditionFailed:
 
 def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None:
     if outcome == REQUEUE:
+        for entry in entries:
+            entry.failed = True
         requeue(entries)
         return
     for entry in entries:
@@ -101,6 +103,7 @@ def apply(entry: Entry, outcome: int) -> None:
     elif outcome == REJECT:
         monitor.reject(entry)
     else:
+        entry.failed = True
         monitor.requeue(queue, [entry])
     if queue.backing.length > 0:
         monitor.drain(queue)

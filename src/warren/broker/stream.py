@@ -20,6 +20,7 @@ from warren.broker.consumer import Consumer
 from warren.broker.message import NEVER, Delivery, Entry, Message, Origin
 from warren.broker.policy_settings import age_in_ms
 from warren.broker.queue import Queue
+from warren.broker.stream_browse import browse_stream
 from warren.broker.stream_log import KEPT_CHANNEL, SEGMENT_BYTES, StreamCursor, StreamLog, StreamRecord
 from warren.errors import NotImplementedByBroker, PreconditionFailed
 
@@ -105,6 +106,10 @@ class Stream(Queue):
 
     def _open_backing(self) -> Backing:
         return self.node.store.open_stream(self)
+
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        """An offset is a sequence less one: sequences begin with 1."""
+        return browse_stream(self, self.log, after, limit)
 
     # -- in --------------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,12 @@ from warren.amqp.fields import Field, Table, encode_table, plain_table
 from warren.broker.arguments import CLASSIC, STREAM, check_queue_arguments, queue_type, resource
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
+from warren.broker.exchanges.delayed import DelayedExchange
 from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
 from warren.broker.queue import Queue
+from warren.broker.schedule import Schedule, schedule_of
 from warren.broker.stream import Stream
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
 
@@ -49,6 +51,8 @@ class VHost:
         self.limits: dict[str, int] = {}
         self.parameters: dict[tuple[str, str], object] = {}
         self.connections: i64 = 0
+        # The firehose is on: see firehose.py.
+        self.tracing = False
         # Bindings by where they lead, so that they can go with their destination.
         self._incoming: dict[Destination, list[Binding]] = {}
         self.exchanges[""] = DefaultExchange(name, self.queues)
@@ -66,16 +70,30 @@ class VHost:
         return exchange
 
     def add_exchange(
-        self, name: str, type_: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
+        self,
+        name: str,
+        type_: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+        incarnation: str = "",
     ) -> Exchange:
         existing = self.exchanges.get(name)
         if existing is not None:
             return existing
         exchange = create(type_, self.name, name, durable, auto_delete, internal, arguments)
+        if isinstance(exchange, DelayedExchange):
+            exchange.schedule = Schedule(self.node, exchange, incarnation or self.node.host.token())
         self._install(exchange)
+        self.node.events.exchange("created", exchange)
         if durable:
             self.node.record("exchange", (self.name, name), self._exchange_definition(exchange))
         return exchange
+
+    def add_system_exchange(self, name: str, type_: str) -> None:
+        """One that only the broker publishes to; it is there in every start, so it is not recorded."""
+        self._install(create(type_, self.name, name, True, False, True))
 
     def _install(self, exchange: Exchange) -> None:
         exchange.decorators = self.node.exchange_decorators
@@ -84,7 +102,9 @@ class VHost:
         self.node.topology_changed()
 
     def _exchange_definition(self, exchange: Exchange) -> dict[str, object]:
+        schedule = schedule_of(exchange)
         return {
+            **({} if schedule is None else {"incarnation": schedule.incarnation}),
             "name": exchange.name,
             "vhost": self.name,
             "type": exchange.type,
@@ -101,7 +121,12 @@ class VHost:
         for binding in list(exchange.bindings.values()):
             self._forget_binding(exchange, binding)
         self._remove_incoming(exchange)
+        schedule = schedule_of(exchange)
+        if schedule is not None:
+            schedule.close()
+            self.node.store.delete(schedule)
         self.node.unrecord("exchange", (self.name, exchange.name))
+        self.node.events.exchange("deleted", exchange)
         self.node.topology_changed()
 
     # -- queues ----------------------------------------------------------------------------------------------------
@@ -160,7 +185,14 @@ class VHost:
         self.node.counters.queues_created += 1
         for decorator in queue.decorators:
             decorator.startup(queue)
+        self.node.events.queue("created", queue)
         return queue
+
+    def arguments_changed(self, queue: Queue) -> None:
+        """They take effect, and are remembered."""
+        self._apply_queue_policy(queue)
+        if queue.durable:
+            self.node.record("queue", (self.name, queue.name), self._queue_definition(queue))
 
     def with_default_type(self, arguments: Table, durable: bool, exclusive: bool, auto_delete: bool) -> Table:
         """The vhost's default queue type, where the declaration names none and could be of it."""
@@ -197,6 +229,7 @@ class VHost:
         self.node.release_credit(queue)
         self.node.unrecord("queue", (self.name, queue.name))
         self.node.counters.queues_deleted += 1
+        self.node.events.queue("deleted", queue)
         self.node.topology_changed()
 
     # -- bindings --------------------------------------------------------------------------------------------------
@@ -215,6 +248,7 @@ class VHost:
         if exchange.durable and self.is_durable(target):
             self.node.record("binding", self._binding_key(binding), self._binding_definition(binding))
         self.node.topology_changed()
+        self.node.events.binding("created", self.name, binding)
         return True
 
     def remove_binding(
@@ -231,6 +265,7 @@ class VHost:
         self._incoming[target].remove(binding)
         self.node.unrecord("binding", self._binding_key(binding))
         self.node.topology_changed()
+        self.node.events.binding("deleted", self.name, binding)
         self._delete_if_unused(exchange)
         return True
 
@@ -264,6 +299,7 @@ class VHost:
         for binding in self._incoming.pop(destination, []):
             source = self.exchanges.get(binding.source)
             self.node.unrecord("binding", self._binding_key(binding))
+            self.node.events.binding("deleted", self.name, binding)
             if source is not None and source.unbind(binding.identity) is not None:
                 self._delete_if_unused(source)
 
@@ -271,6 +307,7 @@ class VHost:
         source.unbind(binding.identity)
         self._incoming[binding.destination].remove(binding)
         self.node.unrecord("binding", self._binding_key(binding))
+        self.node.events.binding("deleted", self.name, binding)
 
     def _delete_if_unused(self, exchange: Exchange) -> None:
         """An auto-delete exchange goes with its last binding."""

@@ -16,6 +16,7 @@ from warren.management.calls import CREATED, Call, done, route
 from warren.management.listing import Item
 from warren.management.names import properties_key
 from warren.management.refusals import bad_request, not_found
+from warren.management.spec import ARGUMENTS, TEXT, gives, takes
 
 _KINDS: Final = {"q": "queue", "e": "exchange"}
 
@@ -56,6 +57,8 @@ async def show(call: Call) -> Response:
     return call.item(describe(find(call)))
 
 
+@takes(routing_key=TEXT, arguments=ARGUMENTS)
+@gives({201: None})
 async def add(call: Call) -> Response:
     kind, source, name = kind_of(call), source_in(call), call.path("destination")
     body = await call.body()

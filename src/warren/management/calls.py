@@ -1,9 +1,11 @@
-"""One request to the API: who asks, what for, and may they. Every endpoint is a function of a Call."""
+"""One request to the API: who asks, what for, and may they. Every endpoint is a function of a Call.
+
+`route` makes the entries of the table that the server answers from and that openapi.py prints.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,16 +18,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from warren.amqp.methods import Method
-from warren.broker.access import User, is_loopback
+from warren.broker.access import User
 from warren.broker.definitions import Hasher
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
 from warren.management.direct import Closed, DirectClient
 from warren.management.listing import Item, columns, listing
-from warren.management.rates import Rates
+from warren.management.login import user_of
+from warren.management.pipeline_reports import Pipelines
+from warren.management.rates import SAMPLES_MAX, History, Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
+from warren.management.sessions import Sessions
 
 BODY_MAX: Final = 10_000_000
+# A body that trickles in holds a connection and memory: this long it may take, whatever its size.
+BODY_SECONDS: Final = 30.0
 
 
 @dataclass
@@ -51,7 +58,15 @@ class Context:
     disk_free_limit: int
     disk_free: Callable[[], int]
     file_limit: int
+    files_used: Callable[[], int]
+    data_dir: str
+    # When the TLS certificate ends, in seconds of the epoch; None without one.
+    certificate_ends: Callable[[], float | None]
     rates: Rates = field(default_factory=Rates)
+    pipelines: Pipelines = field(default_factory=Pipelines)
+
+    def __post_init__(self) -> None:
+        self.sessions = Sessions(self.node.access)
 
 
 class Needs(IntEnum):
@@ -146,6 +161,15 @@ class Call:
             raise bad_request("not_json")
         return value
 
+    def history(self, kind: str) -> History | None:
+        """`lengths_age` and `lengths_incr`, `msg_rates_age`, ...: samples of so many seconds, so far apart."""
+        age, step = self.request.query_params.get(f"{kind}_age"), self.request.query_params.get(f"{kind}_incr")
+        if age is None or step is None:
+            return None
+        if not age.isdecimal() or not step.isdecimal() or len(age) > 6 or not 0 < int(step) <= int(age):
+            raise bad_request(f"{kind}_age and {kind}_incr must be seconds, and the first the greater one")
+        return History(int(age) * 1000, max(int(step) * 1000, int(age) * 1000 // SAMPLES_MAX))
+
     def listing(self, items: list[Item]) -> Response:
         return JSONResponse(listing(items, self.query))
 
@@ -153,7 +177,7 @@ class Call:
         return JSONResponse(columns(item, self.query))
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[..., Awaitable[Response]]
 CREATED: Final = 201
 NO_CONTENT: Final = 204
 
@@ -162,23 +186,52 @@ def done(is_new: bool = False) -> Response:
     return Response(status_code=CREATED if is_new else NO_CONTENT)
 
 
-def route(path: str, needs: Needs = Needs.MANAGEMENT, **handlers: Handler) -> Route:
-    """`route("/api/x/{name}", GET=show, PUT=put)`"""
+class Resource(Route):
+    """One path, and what each method on it does."""
 
-    async def endpoint(request: Request) -> Response:
+    def __init__(self, path: str, needs: Needs, handlers: dict[str, Handler]) -> None:
+        super().__init__(path, self.answer, methods=list(handlers))
+        self.needs = needs
+        self.handlers = handlers
+
+    async def answer(self, request: Request) -> Response:
         context: Context = request.app.state.context
         context.tick()
-        user = await log_in(request, context)
-        check_tag(user, needs)
-        response = await handlers[request.method.replace("HEAD", "GET")](Call(request, context, user))
+        user = await user_of(request, context)
+        check_tag(user, self.needs)
+        response = await self.handlers[request.method.replace("HEAD", "GET")](Call(request, context, user))
         # What was changed must be durable before anybody reads that it is so.
         context.end_turn()
         return response
 
-    return Route(path, endpoint, methods=list(handlers))
+
+class OpenResource(Resource):
+    """Asked before anybody is known. Its handlers take the request and the context."""
+
+    async def answer(self, request: Request) -> Response:
+        context: Context = request.app.state.context
+        context.tick()
+        return await self.handlers[request.method.replace("HEAD", "GET")](request, context)
+
+
+def route(path: str, needs: Needs = Needs.MANAGEMENT, **handlers: Handler) -> Resource:
+    """`route("/api/x/{name}", GET=show, PUT=put)`"""
+    return Resource(path, needs, handlers)
+
+
+def open_route(path: str, **handlers: Handler) -> Resource:
+    return OpenResource(path, Needs.NOTHING, handlers)
 
 
 async def read_body(request: Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read_all(request)
+    except TimeoutError:
+        raise Refusal(408, "timeout", f"a request's body must arrive within {BODY_SECONDS:g} s") from None
+
+
+async def _read_all(request: Request) -> bytes:
     parts: list[bytes] = []
     size = 0
     # Counted as it comes: a declared length may be missing or a lie.
@@ -188,31 +241,6 @@ async def read_body(request: Request) -> bytes:
             raise Refusal(413, "payload_too_large", f"request bodies are limited to {BODY_MAX} bytes")
         parts.append(part)
     return b"".join(parts)
-
-
-async def log_in(request: Request, context: Context) -> User:
-    name, password = credentials_of(request)
-    user = context.node.access.find(name)
-    algorithm, password_hash = ("", "") if user is None else (user.hashing_algorithm, user.password_hash)
-    # Asked also about nobody, so that an unknown user takes as long as a wrong password.
-    is_right = await context.verify_password(algorithm, password_hash, password)
-    if user is None or not is_right:
-        raise Refusal(401, "not_authorized", "Login failed")
-    peer = request.client.host if request.client is not None else ""
-    if name in context.node.settings.loopback_users and not is_loopback(peer):
-        raise not_authorised("User can only log in via localhost")
-    return user
-
-
-def credentials_of(request: Request) -> tuple[str, str]:
-    kind, _, encoded = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "basic":
-        raise not_authorised("Login failed")
-    try:
-        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        raise not_authorised("Login failed") from None
-    return name, password
 
 
 def check_tag(user: User, needs: Needs) -> None:

@@ -7,10 +7,11 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.broker.channel import Channel
+from warren.management import consumers
 from warren.management.calls import Call, route
 from warren.management.listing import Item
 from warren.management.names import channel_name
-from warren.management.refusals import not_found
+from warren.management.refusals import not_authorised, not_found
 
 
 def describe(call: Call, channel: Channel) -> Item:
@@ -20,6 +21,7 @@ def describe(call: Call, channel: Channel) -> Item:
         "publish": int(counted.published),
         "confirm": int(counted.confirmed),
         "return_unroutable": int(counted.returned),
+        "deliver_get": int(channel.unacked.next) - 1,
         "ack": int(counted.acked),
         "get": int(counted.got),
     }
@@ -60,17 +62,33 @@ async def list_channels(call: Call) -> Response:
     return call.listing([describe(call, channel) for channel in visible(call)])
 
 
+async def list_of_vhost(call: Call) -> Response:
+    vhost = call.vhost()
+    return call.listing([describe(call, channel) for channel in visible(call) if channel.vhost is vhost])
+
+
 async def show(call: Call) -> Response:
+    channel = find(call)
+    item = describe(call, channel)
+    item["consumer_details"] = [consumers.describe(call, each) for each in channel.consumers.values()]
+    item["deliveries"] = []
+    item["publishes"] = []
+    return call.item(item)
+
+
+def find(call: Call) -> Channel:
     name = call.path("name")
-    for channel in visible(call):
-        if channel_name(channel) == name:
-            item = describe(call, channel)
-            item["consumer_details"] = []
-            return call.item(item)
+    for connection in call.node.connections.values():
+        for channel in connection.channels.values():
+            if channel_name(channel) == name:
+                if not call.user.is_monitoring() and connection.user != call.user.name:
+                    raise not_authorised("Access refused.")
+                return channel
     raise not_found()
 
 
 ROUTES: Final = [
     route("/api/channels", GET=list_channels),
+    route("/api/vhosts/{vhost}/channels", GET=list_of_vhost),
     route("/api/channels/{name}", GET=show),
 ]

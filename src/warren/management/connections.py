@@ -87,10 +87,28 @@ async def close(call: Call) -> Response:
     return done()
 
 
+async def list_of_user(call: Call) -> Response:
+    name = call.path("user")
+    return call.listing([describe(call, connection) for connection in visible(call) if connection.user == name])
+
+
+async def close_of_user(call: Call) -> Response:
+    """Close all connections of a user."""
+    name = call.path("user")
+    if not call.user.is_administrator() and name != call.user.name:
+        raise not_authorised("Access refused.")
+    for connection in visible(call):
+        if connection.user == name:
+            connection.close_by_admin(call.request.headers.get("x-reason", DEFAULT_REASON))
+    return done()
+
+
 def find(call: Call) -> Connection:
     name = call.path("name")
-    for connection in visible(call):
-        if connection.name == name:
+    for connection in call.node.connections.values():
+        if connection.vhost is not None and connection.name == name:
+            if not call.user.is_monitoring() and connection.user != call.user.name:
+                raise not_authorised("Access refused.")
             return connection
     raise not_found()
 
@@ -98,6 +116,7 @@ def find(call: Call) -> Connection:
 ROUTES: Final = [
     route("/api/connections", GET=list_connections),
     route("/api/vhosts/{vhost}/connections", GET=list_of_vhost),
+    route("/api/connections/username/{user}", GET=list_of_user, DELETE=close_of_user),
     route("/api/connections/{name}", GET=show, DELETE=close),
     route("/api/connections/{name}/channels", GET=list_channels),
 ]

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
-from warren.broker.browse import Browser
+from warren.broker.browser import Browser
 from warren.broker.consumer import Consumer
 from warren.management.calls import Call, route
 from warren.management.listing import Item

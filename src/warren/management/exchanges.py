@@ -10,12 +10,14 @@ from warren.amqp.fields import plain_table
 from warren.amqp.methods import ExchangeDeclare, ExchangeDelete
 from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Exchange
+from warren.broker.schedule import schedule_of
 from warren.broker.super_streams import is_super_stream, partitions
 from warren.management import bindings
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, route
 from warren.management.listing import Item
 from warren.management.refusals import bad_request, not_found
+from warren.management.spec import ARGUMENTS, FLAG, TEXT, asks, takes
 
 
 def describe(call: Call, exchange: Exchange) -> Item:
@@ -27,12 +29,16 @@ def describe(call: Call, exchange: Exchange) -> Item:
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": plain_table(exchange.arguments),
-        "policy": exchange.policy,
     }
+    if exchange.policy is not None:
+        item["policy"] = exchange.policy
+    schedule = schedule_of(exchange)
+    if schedule is not None:
+        item["messages_delayed"] = int(schedule.backing.length)
     counted = {"publish_in": int(exchange.published_in), "publish_out": int(exchange.published_out)}
     if any(counted.values()):
         key = ("exchange", exchange.vhost, exchange.name)
-        item["message_stats"] = call.rates.details(key, counted, call.now)
+        item["message_stats"] = call.rates.details(key, counted, call.now, call.history("msg_rates"))
     if is_super_stream(exchange):
         item["partitions"] = partitions(exchange)
     return item
@@ -54,6 +60,7 @@ async def list_arriving(call: Call) -> Response:
     return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), find(call))])
 
 
+@takes(type=TEXT, durable=FLAG, auto_delete=FLAG, internal=FLAG, arguments=ARGUMENTS)
 async def put(call: Call) -> Response:
     vhost, name, body = call.vhost_to_use(), call.path("name"), await call.body()
     is_new = name not in vhost.exchanges
@@ -73,6 +80,7 @@ async def put(call: Call) -> Response:
     return done(is_new)
 
 
+@asks(if__unused=FLAG)
 async def delete(call: Call) -> Response:
     call.act(ExchangeDelete(exchange=find(call).name, if_unused=call.flag("if-unused")))
     return done()

@@ -17,6 +17,7 @@ from warren.management.direct import Answer, Closed, DirectClient
 from warren.management.exchanges import exchange_in
 from warren.management.listing import Item
 from warren.management.refusals import bad_request
+from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, gives, list_of, shape, takes
 
 GET_MAX: Final = 10_000
 _NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
@@ -32,7 +33,30 @@ _ACK_MODES: Final = {
     "reject_requeue_true": True,
 }
 
+_MESSAGE: Final = shape(
+    ("payload_bytes", "redelivered", "exchange", "routing_key", "message_count", "properties", "payload"),
+    payload_bytes=NUMBER,
+    redelivered=FLAG,
+    exchange=TEXT,
+    routing_key=TEXT,
+    message_count=NUMBER,
+    properties=OBJECT,
+    payload=TEXT,
+    payload_encoding=TEXT,
+)
 
+
+@takes(
+    "properties",
+    "routing_key",
+    "payload",
+    "payload_encoding",
+    properties=OBJECT,
+    routing_key=TEXT,
+    payload=TEXT,
+    payload_encoding={"type": "string", "enum": ["string", "base64"]},
+)
+@gives({200: shape(("routed",), routed=FLAG)})
 async def publish(call: Call) -> Response:
     vhost, exchange = call.vhost_to_use(), exchange_in(call)
     body = call.required(await call.body(), "properties", "routing_key", "payload", "payload_encoding")
@@ -48,6 +72,16 @@ async def publish(call: Call) -> Response:
     return JSONResponse({"routed": is_routed})
 
 
+@takes(
+    "count",
+    "ackmode",
+    "encoding",
+    count=NUMBER,
+    ackmode={"type": "string", "enum": list(_ACK_MODES)},
+    encoding={"type": "string", "enum": ["auto", "base64"]},
+    truncate=NUMBER,
+)
+@gives({200: list_of(_MESSAGE)})
 async def get(call: Call) -> Response:
     vhost, queue = call.vhost_to_use(), call.path("name")
     body = call.required(await call.body(), "count", "ackmode", "encoding")

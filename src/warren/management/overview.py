@@ -30,10 +30,18 @@ async def overview(call: Call) -> Response:
         "python_version": platform.python_version(),
         "cluster_name": call.node.settings.cluster_name,
         "node": call.node.settings.node_name,
+        "erlang_version": "",
+        "erlang_full_version": "",
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "enable_queue_totals": False,
         "rates_mode": "basic",
-        "sample_retention_policies": {"global": [], "basic": [], "detailed": []},
+        "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [600]},
         "exchange_types": exchange_types(),
-        "message_stats": call.rates.details(("overview", call.user.name), totals(seen), call.now),
+        "alarms": sorted(call.node.alarms),
+        "message_stats": call.rates.details(
+            ("overview", call.user.name), {**totals(seen), **publishers(call)}, call.now
+        ),
         "queue_totals": call.rates.details(("totals", call.user.name), queue_totals(seen), call.now),
         "object_totals": object_totals(call, seen),
         "churn_rates": call.rates.details(("churn",), churn(call), call.now),
@@ -53,11 +61,21 @@ def totals(vhosts: list[VHost]) -> dict[str, int]:
     return sums
 
 
+def publishers(call: Call) -> dict[str, int]:
+    """What channels told publishers, of all virtual hosts: channels that are gone are in the sum."""
+    counted = call.node.counters
+    open_channels = [channel for each in call.node.connections.values() for channel in each.channels.values()]
+    return {
+        "confirm": int(counted.confirmed) + sum(int(each.counters.confirmed) for each in open_channels),
+        "return_unroutable": int(counted.returned),
+        "drop_unroutable": int(counted.dropped),
+    }
+
+
 def queue_totals(vhosts: list[VHost]) -> dict[str, int]:
     found = [queue for vhost in vhosts for queue in vhost.queues.values()]
-    ready = sum(int(queue.backing.length) for queue in found)
-    unacked = sum(int(queue.unacked) for queue in found)
-    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
+    levels = [queues.levels(queue) for queue in found]
+    return {name: sum(each[name] for each in levels) for name in queues.LEVELS}
 
 
 def object_totals(call: Call, vhosts: list[VHost]) -> dict[str, int]:
@@ -87,6 +105,13 @@ def exchange_types() -> list[Item]:
     return [{"name": name, "description": f"{name} exchange", "enabled": True} for name in sorted(KNOWN_TYPES)]
 
 
+def mechanisms(call: Call) -> list[Item]:
+    return [
+        {"name": name, "description": f"SASL {name} authentication mechanism", "enabled": True}
+        for name in call.node.settings.mechanisms
+    ]
+
+
 def listeners(call: Call) -> list[Item]:
     node = call.node.settings.node_name
     return [
@@ -97,6 +122,13 @@ def listeners(call: Call) -> list[Item]:
 
 def describe_node(call: Call) -> Item:
     context = call.context
+    measured = {
+        "mem_used": context.memory_used(),
+        "disk_free": context.disk_free(),
+        "fd_used": context.files_used(),
+        "sockets_used": len(call.node.connections),
+        **churn(call),
+    }
     return {
         "name": call.node.settings.node_name,
         "type": "disc",
@@ -104,20 +136,26 @@ def describe_node(call: Call) -> Item:
         "os_pid": str(os.getpid()),
         "uptime": int(call.node.now - call.node.started_at),
         "processors": os.cpu_count() or 1,
-        "mem_used": context.memory_used(),
         "mem_limit": context.memory_limit,
         "mem_alarm": "memory" in call.node.alarms,
-        "disk_free": context.disk_free(),
+        "mem_calculation_strategy": "rss",
         "disk_free_limit": context.disk_free_limit,
         "disk_free_alarm": "disk" in call.node.alarms,
         "fd_total": context.file_limit,
-        "sockets_used": len(call.node.connections),
+        "fd_alarm": "fd" in call.node.alarms,
+        "sockets_total": call.node.settings.connection_max,
         "exchange_types": exchange_types(),
-        "auth_mechanisms": [{"name": name, "enabled": True} for name in call.node.settings.mechanisms],
-        "applications": [],
+        "auth_mechanisms": mechanisms(call),
+        "applications": [{"name": "warren", "description": "Warren", "version": call.node.version}],
+        "cluster_links": [],
+        "config_files": [],
+        "log_files": [],
+        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "db_dir": context.data_dir,
         "contexts": contexts(call),
         "partitions": [],
         "rates_mode": "basic",
+        **call.rates.details(("node",), measured, call.now),
     }
 
 
@@ -127,7 +165,7 @@ def contexts(call: Call) -> list[Item]:
     return [
         {"node": node, "description": "Management", "path": "/", "ip": each.host, "port": str(each.port)}
         for each in call.context.ports
-        if each.protocol == "http"
+        if each.protocol in ("http", "https")
     ]
 
 
@@ -135,14 +173,15 @@ async def list_nodes(call: Call) -> Response:
     return call.listing([describe_node(call)])
 
 
-async def show_node(call: Call) -> Response:
+def check_own_name(call: Call) -> None:
+    """There is one node; tools that know of clusters name it."""
     if call.path("name") != call.node.settings.node_name:
         raise not_found()
+
+
+async def show_node(call: Call) -> Response:
+    check_own_name(call)
     return call.item(describe_node(call))
-
-
-async def cluster_name(call: Call) -> Response:
-    return JSONResponse({"name": call.node.settings.cluster_name})
 
 
 async def whoami(call: Call) -> Response:
@@ -153,6 +192,5 @@ ROUTES: Final = [
     route("/api/overview", GET=overview),
     route("/api/nodes", Needs.MONITORING, GET=list_nodes),
     route("/api/nodes/{name}", Needs.MONITORING, GET=show_node),
-    route("/api/cluster-name", GET=cluster_name),
     route("/api/whoami", GET=whoami),
 ]

@@ -11,6 +11,7 @@ from warren.broker.vhost import VHost
 from warren.management.calls import Call, Needs, done, route
 from warren.management.listing import Item
 from warren.management.refusals import not_found
+from warren.management.spec import ANYTHING, takes
 
 
 def of_vhost(vhost: VHost) -> list[Item]:
@@ -47,6 +48,7 @@ async def show(call: Call) -> Response:
     raise not_found()
 
 
+@takes("value", value=ANYTHING)
 async def put(call: Call) -> Response:
     vhost, name = call.vhost(), call.path("name")
     body = call.required(await call.body(), "value")
@@ -72,6 +74,7 @@ async def show_global(call: Call) -> Response:
     return JSONResponse({"name": name, "value": call.node.global_parameters[name]})
 
 
+@takes("value", value=ANYTHING)
 async def put_global(call: Call) -> Response:
     name = call.path("name")
     body = call.required(await call.body(), "value")
@@ -92,5 +95,5 @@ ROUTES: Final = [
     route("/api/parameters/{component}/{vhost}", Needs.POLICYMAKER, GET=list_parameters),
     route("/api/parameters/{component}/{vhost}/{name}", Needs.POLICYMAKER, GET=show, PUT=put, DELETE=delete),
     route("/api/global-parameters", Needs.POLICYMAKER, GET=list_global),
-    route("/api/global-parameters/{name}", Needs.ADMINISTRATOR, GET=show_global, PUT=put_global, DELETE=delete_global),
+    route("/api/global-parameters/{name}", Needs.POLICYMAKER, GET=show_global, PUT=put_global, DELETE=delete_global),
 ]

@@ -11,6 +11,7 @@ from warren.broker.node import Node
 from warren.management.calls import Call, Needs, done, route
 from warren.management.listing import Item
 from warren.management.refusals import bad_request, not_found
+from warren.management.spec import TEXT, takes
 
 _ACTIONS: Final = ("configure", "write", "read")
 
@@ -45,6 +46,7 @@ async def show(call: Call) -> Response:
     raise not_found()
 
 
+@takes("configure", "write", "read", configure=TEXT, write=TEXT, read=TEXT)
 async def put(call: Call) -> Response:
     user, vhost = both_exist(call)
     patterns = texts_in(call, await call.body(), _ACTIONS)
@@ -76,6 +78,7 @@ async def show_topics(call: Call) -> Response:
     return call.listing(found)
 
 
+@takes("exchange", "write", "read", exchange=TEXT, write=TEXT, read=TEXT)
 async def put_topic(call: Call) -> Response:
     user, vhost = both_exist(call)
     exchange, write, read = texts_in(call, await call.body(), ("exchange", "write", "read"))

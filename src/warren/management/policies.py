@@ -10,6 +10,9 @@ from warren.broker import administer
 from warren.broker.policies import Policy
 from warren.management.calls import Call, Needs, done, route
 from warren.management.refusals import not_found
+from warren.management.spec import NUMBER, OBJECT, TEXT, Schema, takes
+
+_RULE: Final[dict[str, Schema]] = {"pattern": TEXT, "definition": OBJECT, "priority": NUMBER, "apply__to": TEXT}
 
 
 def found_in(call: Call) -> list[Policy]:
@@ -36,6 +39,7 @@ async def show_operator(call: Call) -> Response:
     return call.item(administer.policy_definition(named(call, operator_found_in(call))))
 
 
+@takes("pattern", "definition", **_RULE)
 async def put(call: Call) -> Response:
     vhost, name = call.vhost(), call.path("name")
     is_new = name not in vhost.policies.policies
@@ -43,6 +47,7 @@ async def put(call: Call) -> Response:
     return done(is_new)
 
 
+@takes("pattern", "definition", **_RULE)
 async def put_operator(call: Call) -> Response:
     vhost, name = call.vhost(), call.path("name")
     is_new = name not in vhost.policies.operator_policies
@@ -79,10 +84,14 @@ def named(call: Call, policies: list[Policy]) -> Policy:
 ROUTES: Final = [
     route("/api/policies", GET=list_policies),
     route("/api/policies/{vhost}", GET=list_policies),
-    route("/api/policies/{vhost}/{name}", GET=show),
-    route("/api/policies/{vhost}/{name}", Needs.POLICYMAKER, PUT=put, DELETE=delete),
+    route("/api/policies/{vhost}/{name}", Needs.POLICYMAKER, GET=show, PUT=put, DELETE=delete),
     route("/api/operator-policies", GET=list_operator_policies),
     route("/api/operator-policies/{vhost}", GET=list_operator_policies),
-    route("/api/operator-policies/{vhost}/{name}", GET=show_operator),
-    route("/api/operator-policies/{vhost}/{name}", Needs.ADMINISTRATOR, PUT=put_operator, DELETE=delete_operator),
+    route(
+        "/api/operator-policies/{vhost}/{name}",
+        Needs.ADMINISTRATOR,
+        GET=show_operator,
+        PUT=put_operator,
+        DELETE=delete_operator,
+    ),
 ]

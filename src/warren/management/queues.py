@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from warren.amqp.fields import plain_table
+from warren.amqp.fields import Field, Table, plain_table
 from warren.amqp.methods import QueueDeclare, QueueDelete, QueuePurge
+from warren.broker import change_queue
 from warren.broker.queue import Queue
 from warren.broker.stream import Stream
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, route
-from warren.management.listing import Item
-from warren.management.refusals import not_found
+from warren.management.listing import Item, Lister
+from warren.management.refusals import bad_request, not_found
+from warren.management.spec import ARGUMENTS, FLAG, OBJECT, TEXT, asks, gives, list_of, shape, takes
 from warren.management.times import iso
 
 STATS: Final = (
     "publish", "deliver", "deliver_no_ack", "deliver_get", "get", "get_no_ack", "get_empty", "redeliver", "ack",
 )  # fmt: skip
+_CHANGED: Final = shape(("differences",), error=TEXT, reason=TEXT, differences=list_of(OBJECT))
+LEVELS: Final = ("messages", "messages_ready", "messages_unacknowledged", "messages_delayed")
 
 
 def describe(call: Call, queue: Queue) -> Item:
-    ready, unacked = int(queue.backing.length), int(queue.unacked)
+    paged = int(queue.backing.paged)
     bytes_ready, bytes_unacked = int(queue.backing.body_bytes), int(queue.unacked_bytes)
     key = ("queue", queue.vhost, queue.name)
-    # In a stream nothing leaves for being read.
-    total = ready if isinstance(queue, Stream) else ready + unacked
-    levels = {"messages": total, "messages_ready": ready, "messages_unacknowledged": unacked}
     active = queue.consumers.active_one() if queue.single_active else None
     item: Item = {
         "name": queue.name,
@@ -50,15 +53,32 @@ def describe(call: Call, queue: Queue) -> Item:
         "single_active_consumer_tag": None if active is None else active.tag,
         "head_message_timestamp": None,
         "idle_since": iso(int(queue.last_used)),
+        "messages_paged_out": paged,
+        "messages_ready_ram": int(queue.backing.length) - paged,
+        "messages_unacknowledged_ram": int(queue.unacked),
+        "messages_ram": int(queue.backing.length) - paged + int(queue.unacked),
         "message_bytes": bytes_ready + bytes_unacked,
         "message_bytes_ready": bytes_ready,
         "message_bytes_unacknowledged": bytes_unacked,
-        "message_stats": call.rates.details(key, stats(queue), call.now),
-        **call.rates.details(key, levels, call.now),
+        "message_stats": call.rates.details(key, stats(queue), call.now, call.history("msg_rates")),
+        **call.rates.details(key, levels(queue), call.now, call.history("lengths")),
     }
     if isinstance(queue, Stream):
         item |= _of_stream(queue)
     return item
+
+
+def levels(queue: Queue) -> dict[str, int]:
+    """Messages that wait for their next try are neither ready nor in anybody's hands, but they are there."""
+    ready, unacked = int(queue.backing.length), int(queue.unacked)
+    waiting = 0 if queue.retry is None else queue.retry.count
+    return {
+        # In a stream nothing leaves for being read.
+        "messages": ready if isinstance(queue, Stream) else ready + unacked + waiting,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+        "messages_delayed": waiting,
+    }
 
 
 def _of_stream(stream: Stream) -> Item:
@@ -67,6 +87,7 @@ def _of_stream(stream: Stream) -> Item:
     return {
         "committed_offset": int(log.committed) - 1,
         "first_offset": int(log.first_offset),
+        "next_offset": int(log.next_offset),
         "segments": int(log.segment_count()),
         "disk_bytes": int(log.disk_bytes()),
         "readers": {reader.tag: {"next_offset": int(reader.cursor.next_offset)} for reader in stream.readers},
@@ -96,7 +117,28 @@ def capacity(queue: Queue) -> float:
 
 
 async def list_queues(call: Call) -> Response:
-    return call.listing([describe(call, queue) for vhost in call.vhosts() for queue in vhost.queues.values()])
+    lister = Lister(call.query, lambda queue: describe(call, queue), sortable(call))
+    return JSONResponse(lister.answer([queue for vhost in call.vhosts() for queue in vhost.queues.values()]))
+
+
+def sortable(call: Call) -> dict[str, Callable[[Queue], Any]]:
+    """What the page sorts by, found without describing ten thousand queues to show fifty."""
+    values: dict[str, Callable[[Queue], Any]] = {
+        "name": lambda queue: queue.name,
+        "consumers": lambda queue: int(queue.consumers.count),
+        **{name: partial(level_of, name) for name in LEVELS},
+    }
+    for name in STATS:
+        values[f"message_stats.{name}_details.rate"] = partial(rate_of, call, name)
+    return values
+
+
+def level_of(name: str, queue: Queue) -> int:
+    return levels(queue)[name]
+
+
+def rate_of(call: Call, name: str, queue: Queue) -> float:
+    return call.rates.rate(("queue", queue.vhost, queue.name, name), stats(queue)[name], call.now)
 
 
 async def show(call: Call) -> Response:
@@ -113,9 +155,14 @@ async def list_bindings(call: Call) -> Response:
     return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), queue)])
 
 
+@takes(durable=FLAG, auto_delete=FLAG, arguments=ARGUMENTS)
+@asks(apply=FLAG)
+@gives({200: _CHANGED, 201: None, 204: None, 409: _CHANGED})
 async def put(call: Call) -> Response:
     vhost, name, body = call.vhost_to_use(), call.path("name"), await call.body()
     is_new = name not in vhost.queues
+    if call.flag("apply") and not is_new:
+        return change(call, arguments_in(body))
     call.act(
         QueueDeclare(
             queue=name,
@@ -127,6 +174,7 @@ async def put(call: Call) -> Response:
     return done(is_new)
 
 
+@asks(if__empty=FLAG, if__unused=FLAG)
 async def delete(call: Call) -> Response:
     name = find(call).name
     call.act(QueueDelete(queue=name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")))
@@ -135,6 +183,56 @@ async def delete(call: Call) -> Response:
 
 async def purge(call: Call) -> Response:
     call.act(QueuePurge(queue=find(call).name))
+    return done()
+
+
+@takes("arguments", arguments=ARGUMENTS)
+@gives({200: _CHANGED, 409: _CHANGED})
+async def patch(call: Call) -> Response:
+    """Give the queue these arguments in place; what cannot change is told, and then nothing does."""
+    body = call.required(await call.body(), "arguments")
+    return change(call, arguments_in(body))
+
+
+def change(call: Call, arguments: Table) -> Response:
+    vhost, queue = call.vhost_to_use(), find(call)
+    call.node.access.check(call.user.name, vhost.name, "queue", queue.name, "configure")
+    dead_letters = arguments.get("x-dead-letter-exchange")
+    if dead_letters is not None and isinstance(dead_letters.value, str):
+        call.node.access.check(call.user.name, vhost.name, "queue", queue.name, "read")
+        call.node.access.check(call.user.name, vhost.name, "exchange", dead_letters.value, "write")
+    found = change_queue.change(vhost, queue, arguments)
+    obstacles = [describe_difference(each) for each in found if each.obstacle]
+    if obstacles:
+        first = obstacles[0]
+        reason = (
+            f"{first['argument']} cannot change from {first['current']!r} to {first['wanted']!r}: {first['obstacle']}"
+        )
+        return JSONResponse({"error": "not_changeable", "reason": reason, "differences": obstacles}, 409)
+    return JSONResponse({"differences": [describe_difference(each) for each in found]})
+
+
+def describe_difference(difference: change_queue.Difference) -> Item:
+    return {
+        "argument": difference.argument,
+        "current": value_of(difference.current),
+        "wanted": value_of(difference.wanted),
+        "obstacle": difference.obstacle,
+    }
+
+
+def value_of(field: Field | None) -> object:
+    return None if field is None else plain_table({"value": field})["value"]
+
+
+@takes("action", action={"type": "string", "enum": ["sync", "cancel_sync"]})
+@gives({204: None})
+async def act_on_mirrors(call: Call) -> Response:
+    """Mirrors to synchronise exist in no queue here, so all of them are in step."""
+    find(call)
+    action = call.required(await call.body(), "action")["action"]
+    if action not in ("sync", "cancel_sync"):
+        raise bad_request(["not_recognised", action])
     return done()
 
 
@@ -147,8 +245,10 @@ def find(call: Call) -> Queue:
 
 ROUTES: Final = [
     route("/api/queues", GET=list_queues),
+    route("/api/queues/detailed", GET=list_queues),
     route("/api/queues/{vhost}", GET=list_queues),
-    route("/api/queues/{vhost}/{name}", GET=show, PUT=put, DELETE=delete),
+    route("/api/queues/{vhost}/{name}", GET=show, PUT=put, PATCH=patch, DELETE=delete),
     route("/api/queues/{vhost}/{name}/contents", DELETE=purge),
     route("/api/queues/{vhost}/{name}/bindings", GET=list_bindings),
+    route("/api/queues/{vhost}/{name}/actions", POST=act_on_mirrors),
 ]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpService:
-    def __init__(self, app: Any, sockets: list[socket.socket]) -> None:
+    def __init__(self, app: Any, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
         # It tells of every start and stop; a broker that says that it is ready has said enough.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         config = uvicorn.Config(
@@ -38,6 +39,9 @@ class HttpService:
             timeout_graceful_shutdown=GRACE_SECONDS,
             backlog=128,
         )
+        config.load()
+        if tls is not None:
+            config.ssl = tls
         self._server = _Uvicorn(config)
         self._sockets = sockets
         self._task: asyncio.Task[None] | None = None

@@ -12,6 +12,7 @@ from warren.management import permissions
 from warren.management.calls import Call, Needs, done, route
 from warren.management.listing import Item
 from warren.management.refusals import bad_request, not_found
+from warren.management.spec import TAGS, TEXT, TEXTS, gives, takes
 from warren.management.vhosts import tags_of
 
 
@@ -23,6 +24,7 @@ async def show(call: Call) -> Response:
     return call.item(administer.user_definition(find(call)))
 
 
+@takes("tags", tags=TAGS, password=TEXT, password_hash=TEXT, hashing_algorithm=TEXT)
 async def put(call: Call) -> Response:
     name, body = call.path("user"), await call.body()
     if "tags" not in body:
@@ -56,9 +58,11 @@ async def delete(call: Call) -> Response:
     return done()
 
 
+@takes("users", users=TEXTS)
+@gives({204: None})
 async def delete_many(call: Call) -> Response:
     names = call.required(await call.body(), "users")["users"]
-    if not isinstance(names, list):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise bad_request("users must be a list of names")
     for name in names:
         if name not in call.node.access.users:

@@ -5,37 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
+from warren.client.address import Target
 from warren.errors import WarrenError
 
-DEFAULT_URI: Final = "amqp://guest:guest@127.0.0.1:5672/%2F"
-DEFAULT_PORT: Final = 5672
 # A time stamp of nanoseconds lies at the front of a timed body.
 STAMP_BYTES: Final = 8
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where the broker listens and who we are there."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    vhost: str
-
-
-def parse_uri(uri: str) -> Target:
-    parts = urlsplit(uri)
-    if parts.scheme != "amqp" or not parts.hostname:
-        raise WarrenError(f"{uri} is not an address like {DEFAULT_URI}")
-    try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError as error:
-        raise WarrenError(f"{uri} is not an address like {DEFAULT_URI}: {error}") from error
-    user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
-    return Target(parts.hostname, port, user, password, unquote(parts.path[1:]) or "/")
 
 
 @dataclass(frozen=True)
@@ -106,7 +81,9 @@ class Plan:
         if self.exchange_type == "topic":
             # Steps of seven, as neighbours would lie side by side in the broker's memory too.
             return [f"dev.{(step * 7 + publisher) % self.bindings:06d}.temp" for step in range(self.bindings)]
-        return [self.queue(publisher % self.queues)]
+        if self.publishers > self.queues:
+            return [self.queue(publisher % self.queues)]
+        return [self.queue(number) for number in range(publisher, self.queues, self.publishers)]
 
     def patterns(self) -> list[tuple[str, str]]:
         """What to bind: queue and binding key."""

@@ -41,6 +41,15 @@ def memory_used() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def files_used() -> int:
+    """Open file descriptors of this process, sockets included."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        # Not Linux.
+        return len(os.listdir("/dev/fd"))
+
+
 def disk_free(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 

@@ -2,18 +2,29 @@
 
 The loop decides what to do (LogStore), the thread only runs it, and the loop hears of the end. An error is final:
 nothing that waited for this sync, or a later one, is ever confirmed.
+
+Handing a sync to the thread and hearing of it costs almost as much as the sync of a fast disk, and is done so that
+nobody else waits for the disk. Where there is nobody else, the loop syncs by itself: decision 0013.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Final
 
 from warren.store.chores import Chore, SyncJob
 from warren.store.compaction import compact, sparse_segment
 from warren.store.log import LogStore
+
+# Seconds that a sync may take, and how many in a row must have, before the loop waits for one.
+QUICK: Final = 0.002
+QUICK_ENOUGH: Final = 16
+# Changes that the sync is for. A peer who sends many does not wait for each, and more of them can come meanwhile.
+FEW: Final = 8
 
 
 class Syncer:
@@ -23,11 +34,15 @@ class Syncer:
         store: LogStore,
         wake: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
+        is_one_alone: Callable[[], bool],
     ) -> None:
         self._loop = loop
         self._store = store
         self._wake = wake
         self._on_fatal = on_fatal
+        self._is_one_alone = is_one_alone
+        # Syncs in a row that were quick.
+        self._quick = 0
         self._work: SimpleQueue[SyncJob | Chore | None] = SimpleQueue()
         self._is_busy = False
         self._has_failed = False
@@ -37,17 +52,28 @@ class Syncer:
         self._thread = threading.Thread(target=self._run, name="warren-syncer", daemon=True)
         self._thread.start()
 
-    def kick(self) -> None:
-        """At the end of a turn: if the thread is free, give it what there is."""
+    def kick(self) -> bool:
+        """At the end of a turn: if the thread is free, give it what there is. True when it is durable already."""
         if self._is_busy or self._has_failed:
-            return
+            return False
         work = self._next_work()
         if work is None:
             self._idle.set()
-            return
+            return False
+        if isinstance(work, SyncJob) and self._is_for_one_alone(work):
+            return self._account_for(work, *self._timed(work))
         self._is_busy = True
         self._idle.clear()
         self._work.put(work)
+        return False
+
+    def _is_for_one_alone(self, job: SyncJob) -> bool:
+        return (
+            self._quick >= QUICK_ENOUGH
+            and job.position - self._store.synced <= FEW
+            and not job.new_names
+            and self._is_one_alone()
+        )
 
     def _next_work(self) -> SyncJob | Chore | None:
         """Syncs first, but after each of them one chore: under steady load there is always something to sync."""
@@ -58,7 +84,8 @@ class Syncer:
 
     async def finish(self) -> None:
         """Until everything written is durable."""
-        self.kick()
+        while self.kick():
+            pass
         await self._idle.wait()
 
     def close(self) -> None:
@@ -67,37 +94,49 @@ class Syncer:
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            error: BaseException | None = None
+            seconds, error = self._timed(work)
             try:
-                work.run(self._store.disk)
-            except Exception as problem:  # noqa: BLE001 - whatever it was, the loop must hear that it is not done
-                error = problem
-            try:
-                self._loop.call_soon_threadsafe(self._done, work, error)
+                self._loop.call_soon_threadsafe(self._done, work, seconds, error)
             except RuntimeError:
                 # The loop is gone: nobody waits for the answer any more.
                 return
 
-    def _done(self, work: SyncJob | Chore, error: BaseException | None) -> None:
+    def _timed(self, work: SyncJob | Chore) -> tuple[float, Exception | None]:
+        """Run it. Whatever goes wrong, the loop must hear that it is not done."""
+        begun = time.monotonic()
+        try:
+            work.run(self._store.disk)
+        except Exception as problem:  # noqa: BLE001 - see above
+            return 0.0, problem
+        return time.monotonic() - begun, None
+
+    def _done(self, work: SyncJob | Chore, seconds: float, error: BaseException | None) -> None:
+        """The loop hears of what the thread did."""
         self._is_busy = False
+        if self._account_for(work, seconds, error):
+            self._wake()
+            self.kick()
+
+    def _account_for(self, work: SyncJob | Chore, seconds: float, error: BaseException | None) -> bool:
+        """False when it failed, now or when the store heard of it."""
         if error is None:
             try:
-                self._account_for(work)
+                if isinstance(work, SyncJob):
+                    self._synced(work, seconds)
+                else:
+                    self._store.chore_done(work)
             except OSError as problem:
                 error = problem
-        if error is not None:
-            self._has_failed = True
-            self._idle.set()
-            self._on_fatal(error)
-            return
-        self._wake()
-        self.kick()
+        if error is None:
+            return True
+        self._has_failed = True
+        self._idle.set()
+        self._on_fatal(error)
+        return False
 
-    def _account_for(self, work: SyncJob | Chore) -> None:
-        if not isinstance(work, SyncJob):
-            self._store.chore_done(work)
-            return
-        self._store.sync_done(work)
+    def _synced(self, job: SyncJob, seconds: float) -> None:
+        self._quick = self._quick + 1 if seconds < QUICK else 0
+        self._store.sync_done(job)
         sparse = sparse_segment(self._store)
         if sparse is not None:
             compact(self._store, sparse)

@@ -11,20 +11,42 @@ _VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required
 
 
 def context_of(config: Config) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION
+    """Of AMQP: clients may have to show a certificate of their own."""
+    context = _server_context(config)
     context.verify_mode = _VERIFY_MODES[config.tls_verify]
-    try:
-        context.load_cert_chain(config.tls_cert, config.tls_key or None)
-    except (OSError, ssl.SSLError) as error:
-        raise WarrenError(f"cannot load tls_cert {config.tls_cert} and its key: {error}") from error
     if config.tls_ca:
         try:
             context.load_verify_locations(config.tls_ca)
         except (OSError, ssl.SSLError) as error:
             raise WarrenError(f"cannot load tls_ca {config.tls_ca}: {error}") from error
     return context
+
+
+def http_context_of(config: Config) -> ssl.SSLContext:
+    """Of the management port: browsers log in with a password."""
+    return _server_context(config)
+
+
+def _server_context(config: Config) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise WarrenError(f"cannot load tls_cert {config.tls_cert} and its key: {error}") from error
+    return context
+
+
+def certificate_end(config: Config) -> float | None:
+    """When the server's certificate ends, in seconds of the epoch; None without one."""
+    if not config.has_tls:
+        return None
+    # The only way to read a certificate that the standard library has: as an authority that one might trust.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(config.tls_cert)
+    ends = [ssl.cert_time_to_seconds(str(each["notAfter"])) for each in context.get_ca_certs()]
+    return min(ends, default=None)
 
 
 def subject_of(encrypted: ssl.SSLObject | None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import cast
+from typing import Protocol, cast
 
 from warren.amqp import replies
 from warren.broker.connection import Connection
@@ -22,8 +22,12 @@ log = logging.getLogger("warren.transport")
 # Above the first the core stops delivering to this connection, below the second it goes on.
 WRITE_HIGH_WATER = 256 * 1024
 WRITE_LOW_WATER = 64 * 1024
-# Before the last word, and between it and the end of the stream: who has asked to close is to go first.
-BREATH = 0.001
+# Milliseconds after which a peer that was the only one to send anything is taken for alone.
+ALONE_MS = 1000
+# Seconds before the last word to a client that must not hear it at once, by the product it says it is: a close-ok that
+# is there before aiormq has begun to wait for it keeps its robust connections from ever coming back.
+BREATHS = {"aiormq": 0.001}
+# Between the last word and the end of the stream: who has asked to close is to go first.
 PARTING = 0.02
 # A peer that does not read what is left for it, or does not go then, is cut off after this many seconds.
 CLOSE_GRACE = 10.0
@@ -31,11 +35,23 @@ CLOSE_GRACE = 10.0
 FAREWELL = replies.close(InternalError.code, InternalError.name)
 
 
+class Turns(Protocol):
+    """Whoever ends a turn when the core asks for it."""
+
+    def hold(self) -> None:
+        """More of this turn is under way: do not end it before `let_go`."""
+
+    def let_go(self, at_once: bool) -> None:
+        """End it now, or after what else the loop has to read, if the core asked for it meanwhile."""
+
+
 class Roster:
-    """The transports that are connected, so that stopping can wait for them to go."""
+    """The transports that are connected, so that stopping can wait for them to go, and who of them speaks."""
 
     def __init__(self) -> None:
         self._members: set[AmqpTransport] = set()
+        self._speaker: AmqpTransport | None = None
+        self._speaking_since = 0
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
@@ -48,6 +64,15 @@ class Roster:
         if not self._members:
             self._is_empty.set()
 
+    def heard(self, member: AmqpTransport, now: int) -> None:
+        if member is not self._speaker:
+            self._speaker = member
+            self._speaking_since = now
+
+    def is_one_alone(self, now: int) -> bool:
+        """Nobody but one peer has sent anything for a while."""
+        return now - self._speaking_since >= ALONE_MS
+
     async def wait_empty(self, seconds: float) -> None:
         """Cuts off those that have not gone by themselves after these seconds."""
         try:
@@ -59,8 +84,9 @@ class Roster:
 
 
 class AmqpTransport(asyncio.Protocol):
-    def __init__(self, node: Node, clock: Clock, loop: asyncio.AbstractEventLoop, roster: Roster) -> None:
+    def __init__(self, node: Node, clock: Clock, loop: asyncio.AbstractEventLoop, roster: Roster, turns: Turns) -> None:
         self._node = node
+        self._turns = turns
         self._clock = clock
         self._loop = loop
         self._roster = roster
@@ -92,11 +118,16 @@ class AmqpTransport(asyncio.Protocol):
         connection = self._connection
         if connection is None:
             return
+        now = self._clock.now()
+        self._roster.heard(self, now)
+        self._turns.hold()
         try:
-            self._node.tick(self._clock.now())
+            self._node.tick(now)
             connection.feed(data)
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)
+        # Of several peers, all that have sent something are read before the turn ends, to write to each only once.
+        self._turns.let_go(self._roster.is_one_alone(now))
 
     def pause_writing(self) -> None:
         if self._connection is not None:
@@ -135,11 +166,19 @@ class AmqpTransport(asyncio.Protocol):
         if transport is None or self._is_closing:
             return
         self._is_closing = True
+        breath = self._breath()
         # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
         self._loop.call_soon(self._tell_lost)
         transport.resume_reading()
-        # A close-ok that is there before aiormq has begun to wait for it keeps its robust connections from coming back.
-        self._cut_off = self._loop.call_later(BREATH, self._part, transport, farewell)
+        if breath > 0:
+            self._cut_off = self._loop.call_later(breath, self._part, transport, farewell)
+        else:
+            self._part(transport, farewell)
+
+    def _breath(self) -> float:
+        connection = self._connection
+        product = None if connection is None else connection.client_properties.get("product")
+        return 0.0 if product is None else BREATHS.get(str(product.value), 0.0)
 
     def abort(self) -> None:
         """Close at once, whatever is still to be written."""

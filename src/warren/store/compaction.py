@@ -35,7 +35,12 @@ def sparse_segment(store: LogStore) -> Segment | None:
     for segment in store.segments.values():
         if segment.number + young >= store.active.number:
             return None
-        if segment.indexed and not segment.busy and 0 < segment.live * SPARSE < segment.entries:
+        if (
+            segment.indexed
+            and not segment.busy
+            and not segment.unreadable
+            and 0 < segment.live * SPARSE < segment.entries
+        ):
             return segment
     return None
 
@@ -43,6 +48,10 @@ def sparse_segment(store: LogStore) -> Segment | None:
 def compact(store: LogStore, segment: Segment) -> None:
     """In one go: a segment is small, and less than a third of it is written."""
     data = store.read(segment, 0, segment.size)
+    if data is None:
+        # It keeps its space; whoever needs a message of it says which one could not be read.
+        segment.unreadable = True
+        return
     store.begin_moving()
     at: i64 = FILE_HEADER_SIZE
     while at >= 0:

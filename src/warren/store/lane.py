@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.backing import Backing
+from warren.broker.browse import by_sequence
 from warren.broker.message import Entry, Message, short
+from warren.store.browse import find_paged, paged_after, paged_expiries
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
 
@@ -48,24 +50,6 @@ def by_next_sequence(cursor: Cursor) -> int:
     return cursor.next_sequence
 
 
-class PagedRow:
-    """A row and where it is."""
-
-    def __init__(self, segment: Segment, row: Row) -> None:
-        self.segment = segment
-        self.row = row
-
-
-def _by_row_sequence(paged: PagedRow) -> int:
-    return paged.row.sequence
-
-
-def _are_near(one: PagedRow, other: PagedRow) -> bool:
-    """Whether one read may bring both."""
-    gap = other.row.offset - (one.row.offset + one.row.size)
-    return one.segment is other.segment and 0 <= gap <= READ_GAP
-
-
 class Lane(Backing):
     def __init__(self, store: LogStore, number: i64, queue: Queue, level: i64) -> None:
         super().__init__()
@@ -83,6 +67,8 @@ class Lane(Backing):
         self.watermark: i64 = 0
         self.recovered_watermark: i64 = 0
         self._head_bytes: i64 = 0
+        # Taken out of the paged part by their sequence, and not settled yet.
+        self.taken: dict[int, bool] = {}
 
     def payload(self) -> bytes:
         """What the log says of it: see RecoveredLane."""
@@ -148,6 +134,39 @@ class Lane(Backing):
     def settle(self, entry: Entry) -> None:
         if entry.address != 0:
             self.store.settle(entry.address)
+            if self.taken:
+                self.taken.pop(entry.sequence, None)
+
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        found = super().browse(after, limit)
+        if self.paged == 0 or (len(found) >= limit and found[-1].sequence < self.first_paged()):
+            return found
+        found += paged_after(self, after, limit)
+        if self.paged == 0:
+            # The last of them were found lost.
+            self.cursors.clear()
+        found.sort(key=by_sequence)
+        return found[:limit]
+
+    def take(self, sequence: i64) -> Entry | None:
+        waiting = len(self._returned)
+        entry = super().take(sequence)
+        if entry is not None:
+            if len(self._returned) == waiting:
+                self._head_grew(-len(entry.message.content))
+            return entry
+        if self.paged == 0:
+            return None
+        entry = find_paged(self, sequence)
+        if entry is not None:
+            self.taken[sequence] = True
+            self.paged -= 1
+            self.length -= 1
+            self.body_bytes -= entry.message.body_size
+        return entry
+
+    def expiries(self) -> list[tuple[int, int]]:
+        return super().expiries() + paged_expiries(self)
 
     def load(self) -> None:
         while self.paged > 0 and not self._entries:
@@ -192,7 +211,7 @@ class Lane(Backing):
                 break
             at += ROW_SIZE
             cursor.next_row += 1
-            if segment.is_settled(row.ordinal):
+            if segment.is_settled(row.ordinal) or row.sequence in self.taken:
                 continue
             if window and row.offset - (window[-1].offset + window[-1].size) > READ_GAP:
                 self._load_window(segment, window)
@@ -203,104 +222,45 @@ class Lane(Backing):
             self._load_window(segment, window)
 
     def _load_window(self, segment: Segment, rows: list[Row]) -> None:
-        for entry in self._read_window(segment, rows):
-            self.paged -= 1
-            self._entries.append(entry)
-            self._head_grew(len(entry.message.content))
-
-    def _read_window(self, segment: Segment, rows: list[Row]) -> list[Entry]:
         """Rows whose records lie close together: one read for all."""
         start = rows[0].offset
         size = rows[-1].offset + rows[-1].size - start
         data = self.store.read(segment, start, size)
-        if len(data) < size and len(rows) > 1:
+        if (data is None or len(data) < size) and len(rows) > 1:
             # Something on the way cannot be read: each for itself, so that the others are not lost with it.
-            apart: list[Entry] = []
             for row in rows:
-                apart += self._read_window(segment, [row])
-            return apart
-        entries: list[Entry] = []
+                self._load_window(segment, [row])
+            return
+        if data is None:
+            self._leave_out(rows[0])
+            self.store.unreadable(self, segment, rows[0])
+            return
         for row in rows:
             at = row.offset - start
             end = record_at(data, at, segment.number, row.offset)
             if end != at + row.size or not has_place(data, at, self.number, row.sequence):
                 self.lose(segment, row)
                 continue
-            entries.append(self._entry(segment, row, read_message(data, at, end)))
-        return entries
+            self.paged -= 1
+            self._entries.append(self._entry(segment, row, read_message(data, at, end)))
 
     def lose(self, segment: Segment, row: Row) -> None:
         """Its record is damaged. Nothing is lost as long as it is in memory."""
         if row.sequence >= self.first_paged():
-            self.paged -= 1
-            self.length -= 1
-            self.body_bytes -= row.body_size
+            self._leave_out(row)
         self.store.damaged(self, segment, row)
+
+    def _leave_out(self, row: Row) -> None:
+        self.paged -= 1
+        self.length -= 1
+        self.body_bytes -= row.body_size
 
     def _entry(self, segment: Segment, row: Row, message: Message) -> Entry:
         entry = Entry(message, self.queue, row.sequence, row.expires_at)
         entry.address = segment.number << 32 | row.ordinal
         entry.redelivered = row.sequence <= self.recovered_watermark
+        self._head_grew(len(message.content))
         return entry
-
-    # -- by sequence -----------------------------------------------------------------------------------------------
-
-    def browse(self, first: i64, limit: i64) -> list[Entry]:
-        found = self._in_memory(first, limit)
-        if self.paged > 0 and len(found) < limit:
-            found += self._browse_paged(max(first, self.first_paged()), limit - len(found))
-        return found
-
-    def _browse_paged(self, first: i64, limit: i64) -> list[Entry]:
-        rows: list[PagedRow] = []
-        for cursor in self.cursors:
-            if len(rows) >= limit and cursor.next_sequence > rows[-1].row.sequence:
-                break
-            rows += self._rows_from(cursor, first, limit)
-            rows.sort(key=_by_row_sequence)
-            del rows[limit:]
-        entries: list[Entry] = []
-        window: list[Row] = []
-        size: i64 = 0
-        for index in range(len(rows)):
-            segment = rows[index].segment
-            window.append(rows[index].row)
-            size += rows[index].row.size
-            if index + 1 < len(rows) and size < LOAD_BYTES and _are_near(rows[index], rows[index + 1]):
-                continue
-            entries += self._read_window(segment, window)
-            window = []
-            if size >= LOAD_BYTES:
-                break
-        if self.paged == 0:
-            # The last of them were found lost.
-            self.cursors.clear()
-        return entries
-
-    def _rows_from(self, cursor: Cursor, first: i64, limit: i64) -> list[PagedRow]:
-        """The first rows of a run, from a sequence on, that are not settled."""
-        segment, run = cursor.segment, cursor.run
-        if segment.live == 0:
-            return []
-        low = cursor.next_row
-        high = run.count
-        while low < high:
-            middle = (low + high) // 2
-            row = self.store.read_rows(segment, run, middle, 1)
-            if row and Row(row, 0).sequence < first:
-                low = middle + 1
-            else:
-                high = middle
-        found: list[PagedRow] = []
-        data = self.store.read_rows(segment, run, low, limit)
-        while data and len(found) < limit:
-            for at in range(0, len(data), ROW_SIZE):
-                candidate = Row(data, at)
-                if not segment.is_settled(candidate.ordinal) and len(found) < limit:
-                    found.append(PagedRow(segment, candidate))
-            low += len(data) // ROW_SIZE
-            data = self.store.read_rows(segment, run, low, limit)
-        return found
 
     def settle_to(self, sequence: i64) -> i64:
         """What is only in the log is settled without being read."""
@@ -333,7 +293,7 @@ class Lane(Backing):
                     cursor.next_sequence = row.sequence
                     return count
                 cursor.next_row += 1
-                if not segment.is_settled(row.ordinal):
+                if not segment.is_settled(row.ordinal) and row.sequence not in self.taken:
                     self.store.settle(base | row.ordinal)
                     self.paged -= 1
                     self.length -= 1

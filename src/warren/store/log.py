@@ -532,7 +532,8 @@ class LogStore(Store):
 
     # -- reading back ----------------------------------------------------------------------------------------------
 
-    def read(self, segment: Segment, offset: i64, size: i64) -> bytes:
+    def read(self, segment: Segment, offset: i64, size: i64) -> bytes | None:
+        """None when the disk says that it cannot: that may pass, so nothing is given up for it."""
         if segment is self.active and offset + size > segment.size:
             self.write()
         self._open_log(segment)
@@ -541,8 +542,7 @@ class LogStore(Store):
         except OSError as error:
             if error.errno != EIO:
                 raise
-            # A bad sector is damage like any other.
-            return b""
+            return None
 
     def read_rows(self, segment: Segment, run: Run, first: i64, count: i64) -> bytes:
         if segment is self.active:
@@ -590,6 +590,16 @@ class LogStore(Store):
             f"damaged record in segment {segment.number} at byte {row.offset}",
         )
         self.settle(segment.number << 32 | row.ordinal)
+
+    def unreadable(self, lane: Lane, segment: Segment, row: Row) -> None:
+        """The disk failed to read it, which says nothing of the bytes: they stay for the next start."""
+        queue = lane.queue
+        segment.unreadable = True
+        queue.node.host.log(
+            40,
+            f"store: queue '{queue.name}' in vhost '{queue.vhost}' cannot read message {row.sequence}: "
+            f"I/O error in segment {segment.number} at byte {row.offset}; it stays there and is tried again at restart",
+        )
 
     def close(self) -> None:
         """Everything written was synced by whoever calls this. The log says so, to tell damage from a torn tail."""

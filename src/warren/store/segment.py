@@ -128,6 +128,8 @@ class Segment:
         self.deleted_lanes: list[int] = []
         # A chore on it is under way.
         self.busy = False
+        # The disk failed to read of it: left as it is until the next start.
+        self.unreadable = False
         self.indexed = False
 
     def new_entry(self) -> i64:

@@ -12,6 +12,7 @@ from warren.store.disk import Disk
 from warren.store.stream import DiskStreamLog
 from warren.store.stream_format import FILE_ENDING, INDEX_ENDING, file_name, index_name, parse_name
 from warren.store.stream_segment import StreamSegment, encode_index
+from warren.store.whole_files import read_whole
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
@@ -188,13 +189,9 @@ class StreamLogs:
 
     def read_whole(self, name: str) -> bytes:
         try:
-            handle = self.disk.open(name)
+            return read_whole(self.disk, name)
         except OSError:
             return b""
-        try:
-            return self.disk.read(handle, self.disk.size(name), 0)
-        finally:
-            self.disk.close(handle)
 
     def close(self) -> None:
         for log in self.logs.values():

@@ -24,10 +24,12 @@ __all__ = ["DefinitionsError", "Hasher", "export", "import_", "restore"]
 RABBITMQ_VERSION: Final = "3.13.7"
 
 _OF_ONE_VHOST: Final = ("parameters", "policies", "exchanges", "queues", "bindings")
+# These name their vhost even in a file of one, as RabbitMQ's do.
+_NAME_VHOST: Final = ("parameters", "policies")
 
 
 def export(node: Node, vhost: str | None = None) -> dict[str, object]:
-    """The whole node, or what is in one vhost (then without users, and nothing names the vhost)."""
+    """The whole node, or what is in one vhost (then without users)."""
     document: dict[str, object] = {
         "rabbit_version": RABBITMQ_VERSION,
         "rabbitmq_version": RABBITMQ_VERSION,
@@ -38,7 +40,8 @@ def export(node: Node, vhost: str | None = None) -> dict[str, object]:
         if vhost is None:
             document[section.name] = section.export(node, None)
         elif section.name in _OF_ONE_VHOST:
-            document[section.name] = [_without_vhost(item) for item in section.export(node, vhost)]
+            items = section.export(node, vhost)
+            document[section.name] = items if section.name in _NAME_VHOST else [_without_vhost(each) for each in items]
     return document
 
 

@@ -87,6 +87,7 @@ class Exchanges(Section):
             item.flag("auto_delete", False),
             item.flag("internal", False),
             item.table("arguments"),
+            item.text_or("incarnation", ""),
         )
 
     def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:

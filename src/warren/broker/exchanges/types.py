@@ -7,6 +7,7 @@ from typing import Final
 from warren.amqp.fields import Table
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.consistent_hash import ConsistentHashExchange
+from warren.broker.exchanges.delayed import DELAYED, DelayedExchange
 from warren.broker.exchanges.direct import DirectExchange
 from warren.broker.exchanges.fanout import FanoutExchange
 from warren.broker.exchanges.headers import HeadersExchange
@@ -24,6 +25,7 @@ KNOWN_TYPES: Final = (
     "x-modulus-hash",
     "x-random",
     "x-local-random",
+    DELAYED,
 )
 
 
@@ -52,6 +54,14 @@ def create(
     return exchange
 
 
+def _delayed(vhost: str, name: str, arguments: Table) -> Exchange:
+    field = arguments.get("x-delayed-type")
+    inner = field.value if field is not None else None
+    if not isinstance(inner, str) or inner == DELAYED or inner not in KNOWN_TYPES:
+        raise PreconditionFailed("Invalid argument, 'x-delayed-type' must be an existing exchange type")
+    return DelayedExchange(vhost, name, _of_type(inner, vhost, name, arguments))
+
+
 def _of_type(type: str, vhost: str, name: str, arguments: Table) -> Exchange:
     if type == "direct":
         return DirectExchange(vhost, name)
@@ -65,6 +75,8 @@ def _of_type(type: str, vhost: str, name: str, arguments: Table) -> Exchange:
         return ConsistentHashExchange(vhost, name, arguments)
     if type == "x-modulus-hash":
         return ModulusHashExchange(vhost, name)
+    if type == DELAYED:
+        return _delayed(vhost, name, arguments)
     if type == "x-local-random":
         return LocalRandomExchange(vhost, name)
     return RandomExchange(vhost, name)

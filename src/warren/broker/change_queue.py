@@ -1,0 +1,58 @@
+"""Changing the arguments of a queue in place: at once where that is safe, and the reasons where it is not.
+
+A declaration over AMQP still refuses other arguments, as clients expect; this is what operators ask for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.amqp.fields import Field, Table
+from warren.broker.arguments import check_queue_arguments, queue_type
+
+if TYPE_CHECKING:
+    from warren.broker.queue import Queue
+    from warren.broker.vhost import VHost
+
+# Why an argument cannot change while the queue lives; all others can.
+_FIXED: Final = {
+    "x-queue-type": "messages are kept in another way: declare a new queue and move them",
+    "x-max-priority": "messages lie sorted by priority: declare a new queue and move them",
+    "x-single-active-consumer": "consumers were told whether they are active: declare a new queue",
+    "x-message-deduplication": "what was seen before is not known: declare a new queue",
+    "x-deduplication-header": "what was seen before is known under the old header: declare a new queue",
+    "x-cache-size": "the cache is made once: declare a new queue",
+    "x-cache-ttl": "the cache is made once: declare a new queue",
+}
+
+
+class Difference:
+    """One argument; None where it is not set. `obstacle` is empty when it may change."""
+
+    def __init__(self, argument: str, current: Field | None, wanted: Field | None, obstacle: str) -> None:
+        self.argument = argument
+        self.current = current
+        self.wanted = wanted
+        self.obstacle = obstacle
+
+
+def differences(queue: Queue, wanted: Table) -> list[Difference]:
+    found: list[Difference] = []
+    for key in sorted({*queue.arguments, *wanted}):
+        now, then = queue.arguments.get(key), wanted.get(key)
+        if key == "x-queue-type" and queue_type(wanted) == queue.type:
+            continue
+        if now is None or then is None or now.value != then.value:
+            found.append(Difference(key, now, then, _FIXED.get(key, "")))
+    return found
+
+
+def change(vhost: VHost, queue: Queue, wanted: Table) -> list[Difference]:
+    """What is different. Nothing changes if anything stands against it; AmqpError if a value cannot be."""
+    check_queue_arguments(wanted, queue.type, queue.name, queue.vhost)
+    found = differences(queue, wanted)
+    if not found or any(difference.obstacle for difference in found):
+        return found
+    queue.arguments = wanted
+    vhost.arguments_changed(queue)
+    return found

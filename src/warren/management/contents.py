@@ -1,0 +1,260 @@
+"""/api/queues/V/Q/messages: looking into a queue without taking anything: peek, and search with a cursor.
+
+A backlog may be far longer than memory, so a search goes in steps: between two steps the broker does its other work,
+and after a bounded number of messages the answer says where to go on. Not in RabbitMQ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from starlette.responses import JSONResponse, Response
+
+from warren.amqp.fields import Table, plain_table
+from warren.amqp.frames import body_of
+from warren.broker import relocate
+from warren.broker.arguments import STREAM
+from warren.broker.message import NEVER, Entry
+from warren.broker.queue import Queue
+from warren.errors import ResourceLocked
+from warren.management import queues
+from warren.management.calls import Call, done, route
+from warren.management.listing import Item
+from warren.management.messages import payload_to, properties_to
+from warren.management.refusals import bad_request, not_found
+from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, asks, gives, list_of, shape
+from warren.management.times import iso
+
+# Messages that one step looks at, one request looks at, and one answer shows.
+STEP: Final = 100
+SCAN_MAX: Final = 20_000
+COUNT_DEFAULT: Final = 50
+COUNT_MAX: Final = 500
+BODY_SHOWN: Final = 50_000
+_STAMP: Final = "timestamp_in_ms"
+
+_MESSAGE: Final = shape(
+    ("sequence", "exchange", "routing_key", "properties", "payload", "payload_bytes", "redelivered"),
+    sequence=NUMBER,
+    exchange=TEXT,
+    routing_key=TEXT,
+    redelivered=FLAG,
+    properties=OBJECT,
+    payload=TEXT,
+    payload_bytes=NUMBER,
+    payload_encoding=TEXT,
+)
+_FILTERS: Final = {
+    "routing_key": TEXT,
+    "header": TEXT,
+    "body": TEXT,
+    "older_than": NUMBER,
+    "newer_than": NUMBER,
+    "redelivered": FLAG,
+}
+
+
+@dataclass
+class Filter:
+    """What a message must be like; None asks for nothing."""
+
+    routing_key: str | None = None
+    header: tuple[str, str | None] | None = None
+    body: bytes | None = None
+    older_than: int | None = None
+    newer_than: int | None = None
+    redelivered: bool | None = None
+
+    def takes(self, entry: Entry, now: int) -> bool:
+        message = entry.message
+        if self.redelivered is not None and entry.redelivered != self.redelivered:
+            return False
+        if self.routing_key is not None and not fnmatchcase(message.origin.keys[0], self.routing_key):
+            return False
+        if self.body is not None and self.body not in body_of(message.content):
+            return False
+        return self._takes_properties(entry, now)
+
+    def _takes_properties(self, entry: Entry, now: int) -> bool:
+        if self.header is None and self.older_than is None and self.newer_than is None:
+            return True
+        properties = entry.message.properties()
+        if self.header is not None and not _has_header(properties.headers, *self.header):
+            return False
+        if self.older_than is None and self.newer_than is None:
+            return True
+        sent = _sent_at(properties.headers, properties.timestamp)
+        if sent is None:
+            # Nobody said when it was published, so it is neither older nor newer.
+            return False
+        age = (now - sent) / 1000
+        return (self.older_than is None or age >= self.older_than) and (
+            self.newer_than is None or age <= self.newer_than
+        )
+
+
+def filter_from(values: Any) -> Filter:
+    """From a query string, or from the `filter` of a request's body."""
+    if not isinstance(values, dict):
+        raise bad_request("filter must be an object")
+    unknown = sorted(set(values) - set(_FILTERS))
+    if unknown:
+        raise bad_request(f"{unknown[0]} is no filter: take {', '.join(_FILTERS)}")
+    header = _text_in(values, "header")
+    body = _text_in(values, "body")
+    name, sign, value = (header or "").partition("=")
+    redelivered = values.get("redelivered")
+    return Filter(
+        routing_key=_text_in(values, "routing_key"),
+        header=None if header is None else (name, value if sign else None),
+        body=None if body is None else body.encode(errors="surrogatepass"),
+        older_than=_number_in(values, "older_than"),
+        newer_than=_number_in(values, "newer_than"),
+        redelivered=None if redelivered is None else redelivered in (True, "true"),
+    )
+
+
+@asks(count=NUMBER, after=NUMBER, truncate=NUMBER, **_FILTERS)
+@gives({200: shape(("messages", "next", "scanned"), messages=list_of(_MESSAGE), scanned=NUMBER)})
+async def browse(call: Call) -> Response:
+    """Look at messages without taking them. `next`, when it is not null, is the `after` of the next question."""
+    queue = readable(call)
+    query = call.query
+    wanted = filter_from({name: query[name] for name in _FILTERS if name in query})
+    count = min(number_in_query(call, "count", COUNT_DEFAULT), COUNT_MAX)
+    after = number_in_query(call, "after", 0)
+    truncate = min(number_in_query(call, "truncate", BODY_SHOWN), BODY_SHOWN)
+    found, scanned, reached = await search(call, queue, wanted, after, count)
+    shown = [describe(entry, truncate) for entry in found]
+    return JSONResponse({"messages": shown, "next": reached, "scanned": scanned})
+
+
+async def search(
+    call: Call, queue: Queue, wanted: Filter, after: int, count: int
+) -> tuple[list[Entry], int, int | None]:
+    """Those found, how many were looked at, and the sequence to go on behind; None at the end of the queue."""
+    found: list[Entry] = []
+    scanned = 0
+    while count > 0 and scanned < SCAN_MAX and not queue.deleted:
+        step = queue.browse(after, STEP)
+        for entry in step:
+            scanned += 1
+            after = int(entry.sequence)
+            if wanted.takes(entry, call.now):
+                found.append(entry)
+                if len(found) == count:
+                    return found, scanned, after
+        if not step:
+            return found, scanned, None
+        # Everybody else's turn.
+        await asyncio.sleep(0)
+        call.context.tick()
+    return found, scanned, after
+
+
+def describe(entry: Entry, truncate: int) -> Item:
+    message = entry.message
+    body = body_of(message.content)
+    payload, encoding = payload_to(body[:truncate], "auto")
+    shown = len(message.origin.keys) - int(message.origin.hidden)
+    return {
+        "sequence": int(entry.sequence),
+        "exchange": message.origin.exchange,
+        "routing_key": message.origin.keys[0],
+        "routing_keys": message.origin.keys[:shown],
+        "redelivered": entry.redelivered,
+        "expires_at": None if entry.expires_at == NEVER else iso(int(entry.expires_at)),
+        "is_stored": entry.address != 0,
+        "properties": properties_to(message.content),
+        "payload_bytes": len(body),
+        "payload": payload,
+        "payload_encoding": encoding,
+    }
+
+
+@gives({200: _MESSAGE})
+async def show(call: Call) -> Response:
+    entry = relocate.find(readable(call), sequence_in(call))
+    if entry is None:
+        raise not_found()
+    return call.item(describe(entry, BODY_SHOWN))
+
+
+async def delete(call: Call) -> Response:
+    """Delete this one message. It is not dead-lettered."""
+    if not relocate.drop(removable(call), sequence_in(call)):
+        raise not_found()
+    return done()
+
+
+def readable(call: Call) -> Queue:
+    """The queue in the path, for a user who could consume from it."""
+    vhost, queue = call.vhost_to_use(), queues.find(call)
+    call.node.access.check(call.user.name, vhost.name, "queue", queue.name, "read")
+    if queue.exclusive_owner is not None:
+        raise ResourceLocked(f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost '{vhost.name}'")
+    return queue
+
+
+def removable(call: Call) -> Queue:
+    queue = readable(call)
+    if queue.type == STREAM:
+        raise bad_request(f"queue '{queue.name}' is a stream, and what is in a stream stays until its time is over")
+    return queue
+
+
+def sequence_in(call: Call) -> int:
+    text = call.path("sequence")
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+        raise bad_request("a message is named by its sequence, a number")
+    return int(text)
+
+
+def _has_header(headers: Table | None, name: str, value: str | None) -> bool:
+    field = None if headers is None else headers.get(name)
+    if field is None:
+        return False
+    if value is None:
+        return True
+    plain = plain_table({name: field})[name]
+    return str(plain).lower() == value.lower() if isinstance(plain, bool) else str(plain) == value
+
+
+def _sent_at(headers: Table | None, timestamp: int | None) -> int | None:
+    """In milliseconds: by the broker's stamp where the stamp extension runs, else as the publisher says."""
+    field = None if headers is None else headers.get(_STAMP)
+    if field is not None and isinstance(field.value, int):
+        return field.value
+    return None if timestamp is None else timestamp * 1000
+
+
+def _text_in(values: dict[str, Any], name: str) -> str | None:
+    value = values.get(name)
+    if value is not None and not isinstance(value, str):
+        raise bad_request(f"{name} must be text")
+    return value
+
+
+def _number_in(values: dict[str, Any], name: str) -> int | None:
+    value = values.get(name)
+    if value is None:
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 18:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18:
+        return value
+    raise bad_request(f"{name} must be a whole number that is not negative")
+
+
+def number_in_query(call: Call, name: str, default: int) -> int:
+    value = _number_in(call.query, name)
+    return default if value is None else value
+
+
+ROUTES: Final = [
+    route("/api/queues/{vhost}/{name}/messages", GET=browse),
+    route("/api/queues/{vhost}/{name}/messages/{sequence}", GET=show, DELETE=delete),
+]

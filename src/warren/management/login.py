@@ -1,0 +1,115 @@
+"""Who asks: by name and password with every request, or by a session's cookie; and POST /api/login, /api/logout."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from warren.broker.access import User, is_loopback
+from warren.management.refusals import Refusal, bad_request, not_authorised
+from warren.management.sessions import COOKIE, CSRF_HEADER, IDLE_MS, Session
+
+if TYPE_CHECKING:
+    from warren.management.calls import Context
+
+_SAFE: Final = ("GET", "HEAD")
+
+
+async def user_of(request: Request, context: Context) -> User:
+    """Whoever sends this request, proven; a refusal otherwise."""
+    if "authorization" in request.headers:
+        return await check_password(request, context, *credentials_of(request))
+    session = session_of(request, context)
+    if session is None:
+        raise not_authorised("Login failed")
+    if request.method not in _SAFE:
+        check_csrf(request, session)
+    user = context.sessions.user_of(session)
+    assert user is not None
+    return user
+
+
+def session_of(request: Request, context: Context) -> Session | None:
+    token = request.cookies.get(COOKIE)
+    return None if token is None else context.sessions.find(token, int(context.node.now))
+
+
+def check_csrf(request: Request, session: Session) -> None:
+    """A browser sends the cookie with whatever any page asks of it; only our own page knows this header's value."""
+    given = request.headers.get(CSRF_HEADER, "")
+    if not secrets.compare_digest(given.encode(), session.csrf_token.encode()):
+        raise Refusal(403, "csrf", f"a change made with a session needs the header {CSRF_HEADER}: see GET /api/login")
+
+
+async def check_password(request: Request, context: Context, name: str, password: str) -> User:
+    node = context.node
+    peer = request.client.host if request.client is not None else ""
+    wait = node.logins.wait_of(peer, node.now)
+    if wait > 0:
+        raise Refusal(429, "too_many_failed_logins", f"too many failed logins from {peer}: wait {-(-wait // 1000)} s")
+    user = node.access.find(name)
+    algorithm, password_hash = ("", "") if user is None else (user.hashing_algorithm, user.password_hash)
+    # Asked also about nobody, so that an unknown user takes as long as a wrong password.
+    is_right = await context.verify_password(algorithm, password_hash, password)
+    node.logins.noted("http", peer, user is not None and is_right, node.now)
+    if user is None or not is_right:
+        raise Refusal(401, "not_authorized", "Login failed")
+    if name in node.settings.loopback_users and not is_loopback(peer):
+        raise not_authorised("User can only log in via localhost")
+    return user
+
+
+def credentials_of(request: Request) -> tuple[str, str]:
+    kind, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        raise not_authorised("Login failed")
+    try:
+        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        raise not_authorised("Login failed") from None
+    return name, password
+
+
+def credentials_in(content_type: str, data: bytes) -> tuple[str, str]:
+    """Of a login form, or of the same as JSON."""
+    try:
+        if content_type.startswith("application/x-www-form-urlencoded"):
+            fields: dict[str, Any] = {name: values[0] for name, values in parse_qs(data.decode()).items()}
+        else:
+            fields = json.loads(data)
+        name, password = fields["username"], fields["password"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise bad_request("username and password are needed, as JSON or as a form") from None
+    if not isinstance(name, str) or not isinstance(password, str):
+        raise bad_request("username and password must be text")
+    return name, password
+
+
+def session_answer(user: User, session: Session) -> Response:
+    return JSONResponse({"name": user.name, "tags": user.tags, "csrf_token": session.csrf_token})
+
+
+def begin_session(request: Request, context: Context, user: User) -> Response:
+    token, session = context.sessions.begin(user, int(context.node.now))
+    response = session_answer(user, session)
+    is_encrypted = request.url.scheme == "https"
+    response.set_cookie(
+        COOKIE, token, max_age=IDLE_MS // 1000, path="/", httponly=True, samesite="strict", secure=is_encrypted
+    )
+    return response
+
+
+def end_session(request: Request, context: Context) -> Response:
+    token = request.cookies.get(COOKIE)
+    if token is not None:
+        context.sessions.end(token)
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return response
