@@ -26,7 +26,7 @@ from warren.broker.logins import Logins
 from warren.broker.message import Entry
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
-from warren.broker.queue import Queue
+from warren.broker.queue import Queue, QueueCounters
 from warren.broker.reader import CLOSED, RUNNING
 from warren.broker.settings import Settings
 from warren.broker.store import Store
@@ -76,6 +76,8 @@ class Node:
         self.access = Access()
         self.logins = Logins(settings.login_failures_max)
         self.counters = NodeCounters()
+        # What deleted queues had counted, by their type.
+        self.past_queues: dict[str, QueueCounters] = {}
         self.monitor = Monitor(self)
         self.dead_letters = DeadLetters(self)
         self.interceptors: dict[str, Interceptor] = {}
@@ -190,6 +192,14 @@ class Node:
             in_debt, self.in_debt = self.in_debt, {}
             for credit in in_debt:
                 credit.grant_all()
+
+    def remember_counters(self, queue: Queue) -> None:
+        """The queue is gone; what it counted stays in the sums."""
+        past = self.past_queues.get(queue.type)
+        if past is None:
+            past = QueueCounters()
+            self.past_queues[queue.type] = past
+        past.add(queue.counters)
 
     def release_credit(self, queue: Queue) -> None:
         for credit in list(self.in_debt):
