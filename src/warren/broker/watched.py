@@ -50,7 +50,8 @@ def _walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64, jo
     if journey is not None:
         _note_target(channel, target, body_size, journey)
     peek = peek_properties(content, publish.FLAGS_AT, publish.header_end(content))
-    seqno = publish.read_properties(channel, message, peek)
+    headers = content[peek.headers_start : peek.headers_end] if peek.headers_end > 0 else b""
+    seqno = publish.read_properties(channel, message, peek, headers)
     if journey is not None:
         _note_properties(message, peek, seqno, journey)
     for key in message.origin.keys:
