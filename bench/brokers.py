@@ -17,9 +17,9 @@ from typing import Final
 from tests.rabbitmq_node import installed_version, start_node
 
 from warren import __version__
+from warren.client.address import parse_uri
+from warren.client.connection import Client
 from warren.errors import WarrenError
-from warren.perf.client import Client
-from warren.perf.plan import parse_uri
 
 BEAM: Final = "beam.smp"
 

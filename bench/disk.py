@@ -21,13 +21,13 @@ from warren.amqp.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
+from warren.client.address import parse_uri
+from warren.client.connection import READ_BYTES, Client
 from warren.errors import WarrenError
 from warren.perf.batches import Batch
-from warren.perf.client import READ_BYTES, Client
 from warren.perf.confirms import Confirms
 from warren.perf.histogram import Histogram
 from warren.perf.measure import Figures
-from warren.perf.plan import parse_uri
 
 SIZE: Final = 1024
 QUEUE: Final = "bench-disk"

@@ -19,10 +19,11 @@ MAY_IMPORT = {
     "store": {"amqp", "broker"},
     "server": {"amqp", "broker", "store"},
     "management": {"amqp", "broker", "store"},
-    "spark": {"amqp", "broker", "store"},
-    # A client: it may know the wire, and nothing of the broker that it measures.
-    "perf": {"amqp"},
-    "cli": {"amqp", "broker", "store", "server", "management", "spark", "perf"},
+    "spark": {"amqp", "broker", "store", "client"},
+    # Clients: they may know the wire, and nothing of the broker that they talk to.
+    "client": {"amqp"},
+    "perf": {"amqp", "client"},
+    "cli": {"amqp", "broker", "store", "server", "management", "spark", "perf", "client"},
     # Examples stand where a user's own extensions would: on the core alone.
     "extensions": {"amqp", "broker"},
 }

@@ -10,9 +10,9 @@ import pytest
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicCancel, BasicDeliver, BasicPublish, ChannelClose, Method
 from warren.amqp.replies import ack, nack
+from warren.client.connection import frame_of
 from warren.errors import WarrenError
 from warren.perf.batches import Batch
-from warren.perf.client import frame_of
 from warren.perf.confirms import Confirms
 from warren.perf.consumer import ack_frame
 from warren.perf.deliveries import BUFFER_BYTES, DeliveryCounter

@@ -11,10 +11,11 @@ import pytest
 
 from warren import Broker
 from warren.broker.node import Node
+from warren.client.address import parse_uri
 from warren.errors import WarrenError
 from warren.perf import backlog, connections, traffic
 from warren.perf.measure import watch_nothing
-from warren.perf.plan import Plan, parse_uri
+from warren.perf.plan import Plan
 
 MESSAGES = 7_013
 PIDS = [os.getpid()]

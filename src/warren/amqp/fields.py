@@ -198,7 +198,7 @@ def _read_table(data: bytes, start: i64, end: i64) -> Table:
         # The first of a repeated key, as RabbitMQ's lookups find it.
         if key not in table:
             table[key] = field
-        at = _after(data, at)
+        at = after_value(data, at)
     return table
 
 
@@ -207,11 +207,11 @@ def _read_array(data: bytes, start: i64, end: i64) -> list[Field]:
     at: i64 = start
     while at < end:
         items.append(_read_field(data, at))
-        at = _after(data, at)
+        at = after_value(data, at)
     return items
 
 
-def _after(data: bytes, at: i64) -> i64:
+def after_value(data: bytes, at: i64) -> i64:
     """Where a checked value ends, its tag at `at`."""
     width = _width(i64(data[at]))
     if width >= 0:

@@ -55,6 +55,14 @@ class Deduplication:
             del self._seen[next(iter(self._seen))]
         return False
 
+    def remembered(self) -> list[tuple[object, int]]:
+        """The ids and when each was seen, oldest first: what `remember` takes back."""
+        return list(self._seen.items())
+
+    def remember(self, seen: list[tuple[object, int]]) -> None:
+        for identity, at in seen:
+            self._seen[identity] = at
+
     def _forget_old(self, now: i64) -> None:
         if self.ttl < 0:
             return

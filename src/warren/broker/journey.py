@@ -49,9 +49,16 @@ class Journey:
         self.outcome = ""
 
     def note(self, name: str, text: str) -> Stage:
-        stage = Stage(name, text, self._node.host.stopwatch() - self._start)
+        stage = Stage(name, text, self.stopwatch() - self._start)
         self.stages.append(stage)
         return stage
+
+    def stopwatch(self) -> i64:
+        return self._node.host.stopwatch()
+
+    def leave_out(self, began: i64) -> None:
+        """What was done since is no part of the journey: a message that nobody traces does not wait for it."""
+        self._start += self.stopwatch() - began
 
 
 class Awaited:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.access import Access, User
+from warren.broker.awaiting import Awaiting, AwaitingAnswer
 from warren.broker.confirm import Confirms
 from warren.broker.connection import Connection
 from warren.broker.credit import Credit
@@ -43,15 +44,6 @@ if TYPE_CHECKING:
 _ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors"}
 _PUBLISH: Final = "basic.publish"
 _ACK: Final = "basic.ack"
-
-
-class Awaiting:
-    """An answer that waits for the store to reach a position."""
-
-    def __init__(self, position: i64, channel: Channel, seqno: i64) -> None:
-        self.position: i64 = position
-        self.channel = channel
-        self.seqno: i64 = seqno
 
 
 class Node:
@@ -175,15 +167,18 @@ class Node:
     # -- the store -------------------------------------------------------------------------------------------------
 
     def await_sync(self, channel: Channel, seqno: i64) -> None:
-        self._awaiting.append(Awaiting(self.store.position, channel, seqno))
+        self._awaiting.append(AwaitingAnswer(self.store.position, channel, seqno))
+
+    def await_position(self, awaiting: Awaiting) -> None:
+        """One that waits for the store's position of now."""
+        self._awaiting.append(awaiting)
 
     def release_synced(self) -> None:
         """Answer all that the store has made durable since, and pay back credit once it follows again."""
         awaiting = self._awaiting
         synced = self.store.synced
         while awaiting and awaiting[0].position <= synced:
-            waiter = awaiting.popleft()
-            waiter.channel.sync_reached(waiter.seqno)
+            awaiting.popleft().reached()
         for stream in self.store.take_committed():
             self.drain_soon(stream)
         if self.journeys.awaiting:

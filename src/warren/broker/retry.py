@@ -37,6 +37,10 @@ class Retry(Timer):
     def count(self) -> int:
         return len(self._heap)
 
+    def waiting(self) -> list[Entry]:
+        """Whose turn comes first, first."""
+        return [row[2] for row in sorted(self._heap, key=_by_turn)]
+
     def takes(self, entry: Entry) -> bool:
         """False when it need not wait."""
         options = self.queue.options
@@ -74,3 +78,7 @@ class Retry(Timer):
         self._heap.clear()
         self.body_bytes = 0
         return count
+
+
+def _by_turn(row: tuple[int, int, Entry]) -> tuple[int, int]:
+    return row[0], row[1]

@@ -36,6 +36,10 @@ class Timers:
     def cancel(self, timer: Timer) -> None:
         timer.due = UNSET
 
+    def pending(self) -> list[Timer]:
+        """In the order in which they will fire."""
+        return [timer for due, _, timer in sorted(self._heap, key=_by_turn) if timer.due == due]
+
     def next_deadline(self) -> i64:
         heap = self._heap
         while heap:
@@ -56,3 +60,7 @@ class Timers:
             timer.fire(now)
             due = self.next_deadline()
         return fired
+
+
+def _by_turn(row: tuple[int, int, Timer]) -> tuple[int, int]:
+    return row[0], row[1]

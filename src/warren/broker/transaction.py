@@ -34,6 +34,11 @@ class Transaction:
     def publish(self, delivery: Delivery, queues: list[Queue]) -> None:
         self._publishes.append((delivery, queues))
 
+    def take(self) -> list[tuple[Delivery, list[Queue]]]:
+        """What was checked and routed since the last commit; from now on it is the caller's to deliver."""
+        publishes, self._publishes = self._publishes, []
+        return publishes
+
     def settle(self, tag: i64, entry: Entry, outcome: int) -> None:
         self._settlements.append((tag, entry, outcome))
         # Its place in the channel's prefetch is free at the commit, not before.
@@ -50,7 +55,7 @@ class Transaction:
     def commit(self) -> None:
         """Deliver, settle, and answer once every message is where a confirm would say it is."""
         channel = self.channel
-        publishes, self._publishes = self._publishes, []
+        publishes = self.take()
         settlements = self._take_settlements()
         self._refused = False
         self.committing = True

@@ -113,7 +113,9 @@ def _note_route(
     envelope = Envelope(message.origin.keys, message.properties().headers)
     envelope.correlation_id = peek.correlation_id or ""
     envelope.message_id = peek.message_id or ""
+    began = journey.stopwatch()
     stage.steps = explain(channel.vhost.exchanges, target.exchange, envelope)
+    journey.leave_out(began)
 
 
 class _Before:

@@ -15,21 +15,27 @@ from warren.errors import WarrenError
 EXIT_INTERRUPTED: Final = 130
 # Module and name of each command.
 COMMANDS: Final = {
+    "archive": ("warren.cli.archive", "archive"),
     "bindings": ("warren.cli.topology", "bindings"),
     "channels": ("warren.cli.clients", "channels"),
     "connections": ("warren.cli.clients", "connections"),
     "consume": ("warren.cli.messages", "consume"),
     "consumers": ("warren.cli.clients", "consumers"),
     "declare": ("warren.cli.topology", "declare"),
+    "doctor": ("warren.cli.doctor", "doctor"),
     "exchanges": ("warren.cli.topology", "exchanges"),
     "export": ("warren.cli.definitions", "export"),
     "get": ("warren.cli.messages", "get"),
     "import": ("warren.cli.definitions", "import_"),
     "peek": ("warren.cli.messages", "peek"),
     "perf": ("warren.cli.perf", "perf"),
+    "pipeline": ("warren.cli.pipeline", "pipeline"),
     "policies": ("warren.cli.topology", "policies"),
     "publish": ("warren.cli.messages", "publish"),
     "queues": ("warren.cli.queues", "queues"),
+    "redrive": ("warren.cli.redrive", "redrive"),
+    "replay": ("warren.cli.replay", "replay"),
+    "route": ("warren.cli.route", "route"),
     "scheduled": ("warren.cli.scheduled", "scheduled"),
     "serve": ("warren.cli.serve", "serve"),
     "status": ("warren.cli.status", "status"),
@@ -60,7 +66,8 @@ def warren() -> None:
     """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 
     `warren serve` starts one; the other commands work on one that runs, through its management API (--url).
-    Only `warren store` reads files: it looks into the message log of a data folder.
+    `warren store` and `warren route` need no broker: the one looks into the message log of a data folder, the other
+    plays publishes through definitions, on Spark.
     """
 
 

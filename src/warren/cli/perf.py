@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
+from warren.client.address import DEFAULT_URI, parse_uri
 from warren.perf import backlog, connections, traffic
 from warren.perf.measure import Figures, Watch
-from warren.perf.plan import DEFAULT_URI, Plan, parse_uri
+from warren.perf.plan import Plan
 from warren.perf.processes import cpu_seconds
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]

@@ -14,7 +14,7 @@ from warren.broker.explain import Match, RouteStep
 from warren.broker.journey import Journey, Stage
 from warren.broker.rehearsal import rehearse
 from warren.management.calls import Call, Needs, done, route
-from warren.management.listing import Item
+from warren.management.listing import Item, Lister
 from warren.management.refusals import bad_request, not_found
 from warren.management.spec import NUMBER, OBJECT, TEXT, gives, list_of, shape, takes
 from warren.management.times import iso
@@ -86,7 +86,7 @@ def describe_match(match: Match) -> Item:
 @gives({200: list_of(_JOURNEY)})
 async def list_journeys(call: Call) -> Response:
     """The latest journeys, newest first."""
-    return JSONResponse([describe(journey) for journey in reversed(call.node.journeys.kept)])
+    return JSONResponse(Lister(call.query, describe, {}).answer(list(reversed(call.node.journeys.kept))))
 
 
 @gives({200: _JOURNEY})

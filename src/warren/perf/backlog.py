@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from warren.amqp.methods import QueueDeclare, QueueDeclareOk
+from warren.client.connection import Client
 from warren.errors import WarrenError
-from warren.perf.client import Client
 from warren.perf.measure import STALLED, Figures, Watch
 from warren.perf.plan import Plan
 from warren.perf.processes import cpu_seconds, resident_bytes

@@ -9,7 +9,7 @@ from warren.amqp.constants import FRAME_OVERHEAD
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish
 from warren.amqp.properties import Properties, encode_properties
-from warren.perf.client import CHANNEL, frame_of
+from warren.client.connection import CHANNEL, frame_of
 
 # One system call sends about this much: more gains nothing on a loopback, and the broker reads in such pieces.
 SEND_BYTES: Final = 64 * 1024

@@ -7,8 +7,8 @@ from collections import deque
 from typing import Final
 
 from warren.amqp.constants import BASIC_ACK, BASIC_NACK, FRAME_OVERHEAD
+from warren.client.connection import first_method, refusal
 from warren.errors import WarrenError
-from warren.perf.client import first_method, refusal
 from warren.perf.histogram import Histogram
 
 # A whole frame of basic.ack or basic.nack: type, channel, size, method, tag, bits, end.

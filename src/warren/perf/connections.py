@@ -22,12 +22,13 @@ from warren.amqp.methods import (
     ConnectionTune,
     ConnectionTuneOk,
 )
+from warren.client.address import Target
+from warren.client.connection import READ_BYTES, Client, first_method, frame_of, refusal, start_ok
 from warren.errors import WarrenError
-from warren.perf.client import READ_BYTES, Client, first_method, frame_of, refusal, start_ok
 from warren.perf.crew import ENDING, MEASURING, Board, Crew, Starter
 from warren.perf.histogram import Histogram
 from warren.perf.measure import Figures, Watch, measure
-from warren.perf.plan import Plan, Target
+from warren.perf.plan import Plan
 from warren.perf.processes import cpu_seconds, resident_bytes
 
 IDLE_MS: Final = 50

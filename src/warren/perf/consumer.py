@@ -10,8 +10,8 @@ from typing import Final
 
 from warren.amqp.constants import BASIC_ACK, FRAME_END, FRAME_METHOD
 from warren.amqp.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk
+from warren.client.connection import CHANNEL, Client
 from warren.errors import WarrenError
-from warren.perf.client import CHANNEL, Client
 from warren.perf.crew import CLOSING, MEASURING, Board, Starter
 from warren.perf.deliveries import DeliveryCounter
 from warren.perf.histogram import Histogram

@@ -10,8 +10,8 @@ import struct
 from typing import Final
 
 from warren.amqp.constants import BASIC_DELIVER, FRAME_END, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
+from warren.client.connection import first_method, refusal
 from warren.errors import WarrenError
-from warren.perf.client import first_method, refusal
 
 BUFFER_BYTES: Final = 1024 * 1024
 _HEAD: Final = struct.Struct(">BHII")

@@ -5,37 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
+from warren.client.address import Target
 from warren.errors import WarrenError
 
-DEFAULT_URI: Final = "amqp://guest:guest@127.0.0.1:5672/%2F"
-DEFAULT_PORT: Final = 5672
 # A time stamp of nanoseconds lies at the front of a timed body.
 STAMP_BYTES: Final = 8
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where the broker listens and who we are there."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    vhost: str
-
-
-def parse_uri(uri: str) -> Target:
-    parts = urlsplit(uri)
-    if parts.scheme != "amqp" or not parts.hostname:
-        raise WarrenError(f"{uri} is not an address like {DEFAULT_URI}")
-    try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError as error:
-        raise WarrenError(f"{uri} is not an address like {DEFAULT_URI}: {error}") from error
-    user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
-    return Target(parts.hostname, port, user, password, unquote(parts.path[1:]) or "/")
 
 
 @dataclass(frozen=True)

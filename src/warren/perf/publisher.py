@@ -8,9 +8,9 @@ import time
 from typing import Final
 
 from warren.amqp.methods import ConfirmSelect, ConfirmSelectOk
+from warren.client.connection import READ_BYTES, Client
 from warren.errors import WarrenError
 from warren.perf.batches import SEND_BYTES, Batch
-from warren.perf.client import READ_BYTES, Client
 from warren.perf.confirms import Confirms
 from warren.perf.crew import ENDING, MEASURING, Board, Starter
 from warren.perf.histogram import Histogram

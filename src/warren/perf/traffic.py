@@ -17,7 +17,7 @@ from warren.amqp.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
-from warren.perf.client import Client
+from warren.client.connection import Client
 from warren.perf.consumer import consume
 from warren.perf.crew import Crew, Job
 from warren.perf.measure import Figures, Run, Watch, measure

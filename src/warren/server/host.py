@@ -39,6 +39,8 @@ class LoopHost:
         self._node: Node | None = None
         self._timer: DeadlineTimer | None = None
         self._is_flush_due = False
+        # Somebody will say when the turn that is under way may end.
+        self._is_held = False
         self._syncer: Syncer | None = None
         self._is_halted = False
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
@@ -62,6 +64,22 @@ class LoopHost:
     def wake(self) -> None:
         if not self._is_flush_due:
             self._is_flush_due = True
+            if not self._is_held:
+                self.loop.call_soon(self.end_turn)
+
+    def hold(self) -> None:
+        # A turn that is due already ends when the loop said it would.
+        self._is_held = not self._is_flush_due
+
+    def let_go(self, at_once: bool) -> None:
+        if not self._is_held:
+            return
+        self._is_held = False
+        if not self._is_flush_due:
+            return
+        if at_once:
+            self.end_turn()
+        else:
             self.loop.call_soon(self.end_turn)
 
     def tick(self) -> None:

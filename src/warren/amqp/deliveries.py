@@ -1,0 +1,357 @@
+"""Takes deliveries apart in bulk: frames in, columns of bytes out, without an object for each message.
+
+A column is what Arrow would lay out: the values one after another, and where each ends (little-endian, 32 bits).
+Properties that most messages lack cost those messages nothing: their columns name the rows that have a value. One
+header, the place of the message in its stream or queue, becomes a column of its own and is cut out of the table.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
+
+from warren.amqp.constants import (
+    BASIC_DELIVER,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+)
+from warren.amqp.fields import Field, after_value, check_table, decode_table, plain
+from warren.amqp.numbers import write_u32
+from warren.amqp.properties import (
+    APP_ID,
+    CLUSTER_ID,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    DELIVERY_MODE,
+    EXPIRATION,
+    HEADERS,
+    MESSAGE_ID,
+    PRIORITY,
+    REPLY_TO,
+    TIMESTAMP,
+    TYPE,
+    USER_ID,
+)
+from warren.errors import FrameError
+
+# type(1) channel(2) size(4)
+_PREFIX: Final = 7
+# class(2) weight(2) body size(8) flags(2)
+_HEADER_FIXED: Final = 14
+_S: Final = 0x53
+_LONG: Final = 0x6C
+_NO_PLACE: Final = -1
+
+
+class Column:
+    """A value for every row."""
+
+    def __init__(self) -> None:
+        self.values = BytesWriter()
+        self.ends = BytesWriter()
+
+    def add(self, data: bytes, start: i64, end: i64) -> None:
+        self.values.write(data[start:end])
+        size: i64 = len(self.values)
+        write_i32_le(self.ends, i32(size))
+
+
+class SparseColumn:
+    """A value for some rows, and which."""
+
+    def __init__(self) -> None:
+        self.rows = BytesWriter()
+        self.values = BytesWriter()
+        self.ends = BytesWriter()
+
+    def add(self, row: i64, data: bytes) -> None:
+        write_i32_le(self.rows, i32(row))
+        self.values.write(data)
+        size: i64 = len(self.values)
+        write_i32_le(self.ends, i32(size))
+
+
+class SparseNumbers:
+    def __init__(self) -> None:
+        self.rows = BytesWriter()
+        self.values = BytesWriter()
+
+    def add(self, row: i64, value: i64) -> None:
+        write_i32_le(self.rows, i32(row))
+        write_i64_le(self.values, value)
+
+
+class Deliveries:
+    def __init__(self, place_header: str) -> None:
+        self.count: i64 = 0
+        # Of all bodies: whoever collects should stop well before 2 GiB, where the ends stop.
+        self.size: i64 = 0
+        self.last_tag: i64 = 0
+        # Of the messages that came first and last; -1 as long as none had any.
+        self.first_place: i64 = _NO_PLACE
+        self.last_place: i64 = _NO_PLACE
+        # What `take` stopped at is not a delivery but something else, or something else lies within it.
+        self.is_interrupted = False
+        self.body = Column()
+        self.exchange = Column()
+        self.routing_key = Column()
+        self.places = BytesWriter()
+        self.redelivered = BytesWriter()
+        self.headers = SparseColumn()
+        # One by one: which row, its name, its value as text.
+        self.header_names = SparseColumn()
+        self.header_values = SparseColumn()
+        self.content_type = SparseColumn()
+        self.content_encoding = SparseColumn()
+        self.delivery_mode = SparseNumbers()
+        self.priority = SparseNumbers()
+        self.correlation_id = SparseColumn()
+        self.reply_to = SparseColumn()
+        self.expiration = SparseColumn()
+        self.message_id = SparseColumn()
+        self.timestamp = SparseNumbers()
+        self.type = SparseColumn()
+        self.user_id = SparseColumn()
+        self.app_id = SparseColumn()
+        self.cluster_id = SparseColumn()
+        self._place_header: bytes = place_header.encode()
+        self._first: i64 = 0
+        self._end: i64 = 0x7FFFFFFFFFFFFFFF
+
+    def limit(self, first: i64, end: i64) -> None:
+        """Leave out messages whose place is before `first`, or at `end` or later."""
+        self._first = first
+        self._end = end
+
+    def take(self, data: bytes, at: i64, most: i64) -> i64:
+        """Take up to `most` whole deliveries from `at` on, and return where they end."""
+        self.is_interrupted = False
+        size: i64 = len(data)
+        taken: i64 = 0
+        while taken < most:
+            after = self._take_one(data, at, size)
+            if after == at:
+                break
+            at = after
+            taken += 1
+        return at
+
+    def _take_one(self, data: bytes, at: i64, size: i64) -> i64:
+        """Returns `at` as long as the delivery there is not whole, or when there is none."""
+        header_at = self._frame_after(data, at, size, FRAME_METHOD)
+        if header_at == at:
+            return at
+        if (i64(read_i32_be(data, at + _PREFIX)) & 0xFFFFFFFF) != BASIC_DELIVER:
+            self.is_interrupted = True
+            return at
+        body_at = self._frame_after(data, header_at, size, FRAME_HEADER)
+        if body_at == header_at:
+            return at
+        body_size: i64 = read_i64_be(data, header_at + _PREFIX + 4)
+        after: i64 = body_at
+        missing: i64 = body_size
+        while missing > 0:
+            next_at = self._frame_after(data, after, size, FRAME_BODY)
+            if next_at == after:
+                return at
+            missing -= next_at - after - FRAME_OVERHEAD
+            after = next_at
+        if missing != 0:
+            raise FrameError("the broker sent a body of another size than announced")
+        self._add(data, at, header_at, body_at, after, body_size)
+        return after
+
+    def _frame_after(self, data: bytes, at: i64, size: i64, kind: i64) -> i64:
+        """Where the frame at `at` ends; `at` when it is not whole or not of this kind."""
+        if size - at < FRAME_OVERHEAD:
+            return at
+        found: i64 = i64(data[at])
+        if found != kind:
+            if found != FRAME_METHOD and found != FRAME_HEARTBEAT:
+                raise FrameError(f"the broker sent an unexpected frame of type {found}")
+            self.is_interrupted = True
+            return at
+        after: i64 = at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
+        if after > size:
+            return at
+        if i64(data[after - 1]) != FRAME_END:
+            raise FrameError("the broker sent a frame without an end")
+        return after
+
+    def _add(self, data: bytes, at: i64, header_at: i64, body_at: i64, after: i64, body_size: i64) -> None:
+        properties_at: i64 = header_at + _PREFIX + _HEADER_FIXED
+        flags: i64 = i64(read_i16_be(data, properties_at - 2)) & 0xFFFF
+        # A short string, the consumer tag, stands between the method's id and the delivery tag.
+        tag_at: i64 = at + _PREFIX + 5 + i64(data[at + _PREFIX + 4])
+        self.last_tag = read_i64_be(data, tag_at)
+        place = self._place_of(data, properties_at, flags)
+        if place != _NO_PLACE:
+            if self.last_place == _NO_PLACE:
+                self.first_place = place
+            self.last_place = place
+            if place < self._first or place >= self._end:
+                return
+        exchange_at: i64 = tag_at + 9
+        key_at: i64 = exchange_at + 1 + i64(data[exchange_at])
+        self.exchange.add(data, exchange_at + 1, key_at)
+        self.routing_key.add(data, key_at + 1, key_at + 1 + i64(data[key_at]))
+        self.redelivered.append(i64(data[tag_at + 8]) & 1)
+        write_i64_le(self.places, place)
+        if flags != 0:
+            self._add_properties(data, properties_at, body_at - 1, flags)
+        self._add_body(data, body_at, after)
+        self.count += 1
+        self.size += body_size
+
+    def _add_body(self, data: bytes, at: i64, after: i64) -> None:
+        column = self.body
+        while at < after:
+            end: i64 = at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
+            column.values.write(data[at + _PREFIX : end - 1])
+            at = end
+        size: i64 = len(column.values)
+        write_i32_le(column.ends, i32(size))
+
+    def _place_of(self, data: bytes, at: i64, flags: i64) -> i64:
+        if not flags & HEADERS:
+            return _NO_PLACE
+        if flags & CONTENT_TYPE:
+            at += 1 + i64(data[at])
+        if flags & CONTENT_ENCODING:
+            at += 1 + i64(data[at])
+        end: i64 = at + 4 + (i64(read_i32_be(data, at)) & 0xFFFFFFFF)
+        found = self._find_place(data, at + 4, end)
+        return _NO_PLACE if found < 0 else i64(read_i64_be(data, found + 2 + len(self._place_header)))
+
+    def _find_place(self, data: bytes, at: i64, end: i64) -> i64:
+        """Where the entry with our header begins; -1 without one."""
+        name = self._place_header
+        width: i64 = len(name)
+        while at < end:
+            size: i64 = i64(data[at])
+            value_at: i64 = at + 1 + size
+            if size == width and data[at + 1 : value_at] == name and i64(data[value_at]) == _LONG:
+                return at
+            at = after_value(data, value_at)
+        return -1
+
+    def _add_properties(self, data: bytes, at: i64, end: i64, flags: i64) -> None:
+        row = self.count
+        if flags & CONTENT_TYPE:
+            at = _add_text(self.content_type, row, data, at)
+        if flags & CONTENT_ENCODING:
+            at = _add_text(self.content_encoding, row, data, at)
+        if flags & HEADERS:
+            at = self._add_headers(data, at)
+        if flags & DELIVERY_MODE:
+            self.delivery_mode.add(row, i64(data[at]))
+            at += 1
+        if flags & PRIORITY:
+            self.priority.add(row, i64(data[at]))
+            at += 1
+        if flags & CORRELATION_ID:
+            at = _add_text(self.correlation_id, row, data, at)
+        if flags & REPLY_TO:
+            at = _add_text(self.reply_to, row, data, at)
+        if flags & EXPIRATION:
+            at = _add_text(self.expiration, row, data, at)
+        if flags & MESSAGE_ID:
+            at = _add_text(self.message_id, row, data, at)
+        if flags & TIMESTAMP:
+            self.timestamp.add(row, read_i64_be(data, at))
+            at += 8
+        if flags & TYPE:
+            at = _add_text(self.type, row, data, at)
+        if flags & USER_ID:
+            at = _add_text(self.user_id, row, data, at)
+        if flags & APP_ID:
+            at = _add_text(self.app_id, row, data, at)
+        if flags & CLUSTER_ID:
+            at = _add_text(self.cluster_id, row, data, at)
+        if at != end:
+            raise FrameError("the broker sent properties of another size than announced")
+
+    def _add_headers(self, data: bytes, at: i64) -> i64:
+        start: i64 = at + 4
+        end: i64 = start + (i64(read_i32_be(data, at)) & 0xFFFFFFFF)
+        place_at = self._find_place(data, start, end)
+        if place_at < 0:
+            check_table(data, start, end)
+            self.headers.add(self.count, data[at:end])
+            self._list_headers(data, start, end)
+            return end
+        place_end: i64 = place_at + 10 + len(self._place_header)
+        if place_at == start and place_end == end:
+            # Nothing but what the broker put there.
+            return end
+        rest = BytesWriter()
+        write_u32(rest, end - start - (place_end - place_at))
+        rest.write(data[start:place_at])
+        rest.write(data[place_end:end])
+        table = rest.getvalue()
+        check_table(table, 4, len(table))
+        self.headers.add(self.count, table)
+        self._list_headers(table, 4, len(table))
+        return end
+
+    def _list_headers(self, data: bytes, at: i64, end: i64) -> None:
+        """Name and text of each. A checked table."""
+        # Of a repeated name only the first counts, which a table of objects takes care of.
+        if _has_only_texts(data, at, end):
+            while at < end:
+                value_at: i64 = at + 1 + i64(data[at])
+                after = after_value(data, value_at)
+                self.header_names.add(self.count, data[at + 1 : value_at])
+                self.header_values.add(self.count, data[value_at + 5 : after])
+                at = after
+            return
+        for name, field in decode_table(data, at, end).items():
+            self.header_names.add(self.count, name.encode("utf-8", "surrogateescape"))
+            self.header_values.add(self.count, text_of(field).encode("utf-8", "replace"))
+
+
+def without_heartbeats(data: bytes, at: i64) -> bytes:
+    """What comes from `at` on, but for heartbeats: those may come between any two frames."""
+    writer = BytesWriter()
+    size: i64 = len(data)
+    while size - at >= FRAME_OVERHEAD:
+        after: i64 = at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
+        if after > size:
+            break
+        if i64(data[at]) != FRAME_HEARTBEAT:
+            writer.write(data[at:after])
+        at = after
+    writer.write(data[at:size])
+    return writer.getvalue()
+
+
+def text_of(field: Field) -> str:
+    """A header's value for people and SQL: strings as they are, everything else as JSON writes it."""
+    value = plain(field)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _add_text(column: SparseColumn, row: i64, data: bytes, at: i64) -> i64:
+    after: i64 = at + 1 + i64(data[at])
+    column.add(row, data[at + 1 : after])
+    return after
+
+
+def _has_only_texts(data: bytes, at: i64, end: i64) -> bool:
+    names: set[bytes] = set()
+    while at < end:
+        value_at: i64 = at + 1 + i64(data[at])
+        name = data[at + 1 : value_at]
+        if i64(data[value_at]) != _S or name in names:
+            return False
+        names.add(name)
+        at = after_value(data, value_at)
+    return True

@@ -1,0 +1,173 @@
+"""Turns rows into the frames of basic.publish: which columns there may be, and how each gets onto the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from warren.amqp.deliveries import text_of
+from warren.amqp.fields import Field, Table, decode_table
+from warren.amqp.frames import content_frames
+from warren.amqp.methods import BasicPublish
+from warren.amqp.properties import Properties, encode_properties
+from warren.client.connection import CHANNEL, frame_of
+from warren.errors import AmqpError, WarrenError
+from warren.spark.options import WriteOptions
+from warren.spark.schema import PROPERTIES
+
+PROPERTY_NAMES: Final = tuple(name for name, _ in PROPERTIES)
+# Of a message that was read: where it was, which it cannot take along.
+LEFT_BEHIND: Final = ("queue", "offset", "redelivered")
+_MOST_TARGETS: Final = 10_000
+_PERSISTENT: Final = 2
+
+
+class Encoder:
+    """For the rows of one task. `identity` is what the ids of its messages begin with."""
+
+    def __init__(self, options: WriteOptions, frame_max: int, identity: str) -> None:
+        self._options = options
+        self._frame_max = frame_max
+        self._identity = identity
+        self._row = 0
+        self._targets: dict[tuple[str, str], bytes] = {}
+        header = options.deduplication_header.encode()
+        # A table with the one header, but for the id that follows.
+        self._only_header = bytes([len(header)]) + header + b"S"
+
+    def messages(self, batch: pa.RecordBatch) -> Iterator[bytes]:
+        columns = _Columns(batch)
+        bodies = columns.bodies()
+        exchanges = columns.texts("exchange", self._options.exchange)
+        keys = columns.texts("routing_key", self._options.routing_key)
+        properties = columns.properties()
+        headers, raw_headers = columns.optional("headers"), columns.optional("headers_raw")
+        is_plain = properties is None and headers is None and raw_headers is None
+        for at in range(batch.num_rows):
+            identity = f"{self._identity}/{self._row}"
+            self._row += 1
+            if is_plain:
+                encoded = self._plain_properties(identity)
+            else:
+                encoded = self._properties(
+                    identity,
+                    None if properties is None else properties[at],
+                    None if headers is None else headers[at],
+                    None if raw_headers is None else raw_headers[at],
+                )
+            body = bodies[at] or b""
+            yield self._target(exchanges[at], keys[at]) + content_frames(CHANNEL, encoded, body, self._frame_max)
+
+    def _target(self, exchange: str | None, key: str | None) -> bytes:
+        frame = self._targets.get((exchange or "", key or ""))
+        if frame is None:
+            if exchange is None or key is None:
+                name = "exchange" if exchange is None else "routing_key"
+                raise WarrenError(f"column {name} is null in row {self._identity}/{self._row - 1}")
+            frame = frame_of(BasicPublish(exchange=exchange, routing_key=key, mandatory=self._options.mandatory))
+            if len(self._targets) >= _MOST_TARGETS:
+                self._targets.clear()
+            self._targets[exchange, key] = frame
+        return frame
+
+    def _plain_properties(self, identity: str) -> bytes:
+        """By hand, because most rows are a body and a key: headers and delivery mode."""
+        mode = b"\x02" if self._options.persistent is not False else b"\x01"
+        if not self._options.deduplication_header:
+            return b"\x10\x00" + mode
+        text = identity.encode()
+        table = self._only_header + len(text).to_bytes(4, "big") + text
+        return b"\x30\x00" + len(table).to_bytes(4, "big") + table + mode
+
+    def _properties(
+        self,
+        identity: str,
+        given: Mapping[str, object] | None,
+        headers: Sequence[tuple[str, str | None]] | None,
+        raw_headers: bytes | None,
+    ) -> bytes:
+        try:
+            table = merge_headers(headers, raw_headers)
+            name = self._options.deduplication_header
+            if name and (table is None or name not in table):
+                table = {} if table is None else table
+                table[name] = Field("S", identity)
+            values = {key: _value(key, value) for key, value in (given or {}).items()}
+            if values.get("delivery_mode") is None and self._sets_mode(given):
+                values["delivery_mode"] = 1 if self._options.persistent is False else _PERSISTENT
+            return encode_properties(Properties(headers=table, **values))  # type: ignore[arg-type]
+        except AmqpError as error:
+            raise WarrenError(f"row {identity} cannot be sent: {error.explanation}") from error
+
+    def _sets_mode(self, given: Mapping[str, object] | None) -> bool:
+        """A message that was read keeps its own mode unless the option says otherwise."""
+        return self._options.persistent is not None or given is None or "delivery_mode" not in given
+
+
+def merge_headers(headers: Sequence[tuple[str, str | None]] | None, raw: bytes | None) -> Table | None:
+    """A header of `headers` keeps the type that it has in `raw` as long as its text is the same; else it is text."""
+    typed = None if raw is None else decode_table(raw, 4, len(raw))
+    if headers is None or typed is None:
+        return typed if headers is None else {name: _text_field(value) for name, value in headers}
+    merged: Table = {}
+    for name, value in headers:
+        field = typed.get(name)
+        merged[name] = field if field is not None and text_of(field) == value else _text_field(value)
+    return merged
+
+
+def _text_field(value: str | None) -> Field:
+    return Field("V", None) if value is None else Field("S", value)
+
+
+def _value(name: str, value: object) -> object:
+    if isinstance(value, datetime):
+        return int(value.timestamp())
+    if name == "timestamp" and isinstance(value, int) and value < 0:
+        # Unsigned on the wire, and a bigint is not.
+        return value + (1 << 64)
+    return value
+
+
+class _Columns:
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._names = set(batch.schema.names)
+
+    def optional(self, name: str) -> list[Any] | None:
+        return self._batch.column(name).to_pylist() if name in self._names else None
+
+    def bodies(self) -> list[bytes | None]:
+        column = self._batch.column("body" if "body" in self._names else "value")
+        # Text is its bytes: a view, not a conversion.
+        bodies: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+        return bodies
+
+    def texts(self, name: str, fixed: str | None) -> Sequence[str | None]:
+        if fixed is not None:
+            return _Same(fixed)
+        texts: list[str | None] = self._batch.column(name).to_pylist()
+        return texts
+
+    def properties(self) -> list[Mapping[str, object] | None] | None:
+        if "properties" in self._names:
+            return self.optional("properties")
+        flat = [name for name in PROPERTY_NAMES if name in self._names]
+        rows: list[Mapping[str, object] | None] | None = self._batch.select(flat).to_pylist() if flat else None
+        return rows
+
+
+class _Same(Sequence[str | None]):
+    """The same text in every row."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __getitem__(self, at: object) -> str:
+        return self._text
+
+    def __len__(self) -> int:
+        return 1

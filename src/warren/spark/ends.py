@@ -1,0 +1,272 @@
+"""Where streams begin and end, asked over plain AMQP, which has no method for it.
+
+A consumer from `first` is sent the oldest message there is, and one from `last` the newest chunk: all that was stored
+together with the newest message. A broker hands out a chunk in one go, so an answer to a call that was made after the
+first message has come is behind the last one: the end is known, and nobody waits in the hope that nothing more comes.
+Only of an empty stream nothing comes at all. It is taken for empty when two more calls, one of which the broker must
+pass on to the stream as it had to pass on the first, have been answered, and no message is counted.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from warren.amqp.constants import FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
+from warren.amqp.fields import Field
+from warren.amqp.methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicQos,
+    BasicQosOk,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from warren.amqp.properties import decode_properties
+from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
+from warren.errors import WarrenError
+from warren.spark.consume import STREAM_OFFSET, Range, data_loss, open_client
+from warren.spark.options import EARLIEST, LATEST, PREFETCH_MAX, Kind, Position, ReadOptions
+
+# For the events of a stream that count no message, behind those that they were asked for with.
+EMPTY_SECONDS: Final = 0.25
+_FRAME: Final = struct.Struct(">BHI")
+_NOT_FOUND: Final = 404
+
+
+class Seen:
+    """What a consumer was sent."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.bytes = 0
+
+
+class Probe:
+    """A channel on which consumers come and go, with what each of them was sent."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._unread = b""
+        self._seen: dict[str, Seen] = {}
+        self._deliver: BasicDeliver | None = None
+        self._missing = 0
+
+    def call(self, method: Method, answer: type[Method]) -> Method:
+        self._client.send([frame_of(method)])
+        while not isinstance(found := self._next(), answer):
+            if not isinstance(found, BasicDeliver):
+                raise refusal(found)
+        return found
+
+    def count(self, name: str) -> int:
+        """Messages, as the broker counts them; RabbitMQ does so a few seconds late."""
+        try:
+            found = self.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk)
+        except Refused as error:
+            raise WarrenError(f"cannot read {name!r}: {error.text}") from error
+        assert isinstance(found, QueueDeclareOk)
+        return found.message_count
+
+    def subscribe(self, name: str, spec: Field, prefetch: int) -> tuple[str, Seen]:
+        self.call(BasicQos(0, prefetch, False), BasicQosOk)
+        try:
+            found = self.call(BasicConsume(queue=name, arguments={STREAM_OFFSET: spec}), BasicConsumeOk)
+        except Refused as error:
+            raise WarrenError(f"cannot read {name!r}: {error.text}") from error
+        assert isinstance(found, BasicConsumeOk)
+        return found.consumer_tag, self._seen_by(found.consumer_tag)
+
+    def cancel(self, tag: str) -> None:
+        self.call(BasicCancel(tag), BasicCancelOk)
+        del self._seen[tag]
+
+    def wait(self, seen: Seen, timeout: float) -> bool:
+        """Until the consumer has been sent something; False when nothing came in time."""
+        deadline = time.monotonic() + timeout
+        patience = self._client.timeout
+        try:
+            while not seen.places:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._client.socket.settimeout(left)
+                found = self._next()
+                if not isinstance(found, BasicDeliver):
+                    raise refusal(found)
+        except ConnectionLost as lost:
+            if isinstance(lost.__cause__, TimeoutError):
+                return False
+            raise
+        finally:
+            self._client.socket.settimeout(patience)
+        return True
+
+    def _seen_by(self, tag: str) -> Seen:
+        return self._seen.setdefault(tag, Seen())
+
+    def _next(self) -> Method:
+        """The next method; of a delivery once its content is complete."""
+        while True:
+            if len(self._unread) >= FRAME_OVERHEAD:
+                kind, _, size = _FRAME.unpack_from(self._unread)
+                end = int(size) + FRAME_OVERHEAD
+                if len(self._unread) >= end:
+                    frame, self._unread = self._unread[:end], self._unread[end:]
+                    method = self._take(kind, frame)
+                    if method is not None:
+                        return method
+                    continue
+            self._unread += self._client.take_unread() or self._client.receive()
+
+    def _take(self, kind: int, frame: bytes) -> Method | None:
+        if kind == FRAME_HEARTBEAT:
+            return None
+        if kind == FRAME_METHOD:
+            method = first_method(frame)
+            if not isinstance(method, BasicDeliver):
+                return method
+            self._deliver = method
+            return None
+        deliver = self._deliver
+        assert deliver is not None
+        if kind == 2:
+            self._missing = int.from_bytes(frame[11:19], "big")
+            self._note(deliver.consumer_tag, frame)
+        else:
+            self._missing -= len(frame) - FRAME_OVERHEAD
+        return deliver if self._missing == 0 else None
+
+    def _note(self, tag: str, header: bytes) -> None:
+        headers = decode_properties(header, 19, len(header) - 1).headers or {}
+        place = headers.get(STREAM_OFFSET)
+        if place is None or not isinstance(place.value, int):
+            raise WarrenError("this is a queue and no stream: its messages have no offsets; read it with option queue")
+        seen = self._seen_by(tag)
+        seen.places.append(place.value)
+        seen.bytes += self._missing
+
+
+class Ends:
+    """Of the streams of one query. Holds no connection of its own."""
+
+    def __init__(self, client: Client, options: ReadOptions) -> None:
+        self._client = client
+        self._options = options
+        self._probe = Probe(client)
+        # Of the messages seen while looking for ends: how large a message is.
+        self._seen_messages = 0
+        self._seen_bytes = 0
+
+    def names(self) -> tuple[str, ...]:
+        """Of the streams: those of a super stream are named after it and numbered."""
+        if self._options.kind is not Kind.SUPER_STREAM:
+            return self._options.names
+        name = self._options.names[0]
+        found: list[str] = []
+        while self._exists(f"{name}-{len(found)}"):
+            found.append(f"{name}-{len(found)}")
+        if not found:
+            raise WarrenError(f"there is no super stream {name!r}: its first partition would be the stream {name}-0")
+        return tuple(found)
+
+    def first(self, name: str) -> int | None:
+        """Offset of the oldest message; None of an empty stream."""
+        seen = self._look(name, Field("S", "first"), 1)
+        return seen.places[0] if seen.places else None
+
+    def next(self, name: str) -> int | None:
+        """Offset that follows the newest message; None of an empty stream."""
+        seen = self._look(name, Field("S", "last"), PREFETCH_MAX)
+        return seen.places[-1] + 1 if seen.places else None
+
+    def since(self, name: str, milliseconds: int) -> int:
+        """Offset of the first chunk stored at that time or later; where the stream ends when there is none."""
+        probe = self._probe
+        early, found = probe.subscribe(name, Field("T", milliseconds // 1000), 1)
+        # Asked after it and answered in turn: when this one is sent something, there was nothing for the first.
+        late, newest = probe.subscribe(name, Field("S", "last"), PREFETCH_MAX)
+        try:
+            if self._is_empty(name, newest):
+                return 0
+            probe.count(name)
+            return found.places[0] if found.places else newest.places[-1] + 1
+        finally:
+            probe.cancel(early)
+            probe.cancel(late)
+
+    @property
+    def bytes_each(self) -> float:
+        return self._seen_bytes / self._seen_messages if self._seen_messages else 0.0
+
+    def _look(self, name: str, spec: Field, prefetch: int) -> Seen:
+        tag, seen = self._probe.subscribe(name, spec, prefetch)
+        if not self._is_empty(name, seen):
+            # Answered behind the whole chunk.
+            self._probe.count(name)
+        self._probe.cancel(tag)
+        self._seen_messages += len(seen.places)
+        self._seen_bytes += seen.bytes
+        return seen
+
+    def _is_empty(self, name: str, seen: Seen) -> bool:
+        """Whether a consumer that must be sent something if there is anything is sent nothing."""
+        probe = self._probe
+        if seen.places or probe.wait(seen, EMPTY_SECONDS / 5):
+            return False
+        other, _ = probe.subscribe(name, Field("S", "next"), 1)
+        counted = probe.count(name)
+        probe.cancel(other)
+        if probe.wait(seen, self._options.timeout if counted else EMPTY_SECONDS):
+            return False
+        if counted:
+            raise WarrenError(f"{name!r} counts {counted} messages and delivers none")
+        return True
+
+    def _exists(self, name: str) -> bool:
+        # A refusal closes the channel, so it must not be the one that others use.
+        client = open_client(self._client.target, self._options.timeout)
+        try:
+            client.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk)
+        except Refused as error:
+            if error.code == _NOT_FOUND:
+                return False
+            raise WarrenError(f"cannot read {name!r}: {error.text}") from error
+        finally:
+            client.leave()
+        return True
+
+
+def ranges_between(ends: Ends, options: ReadOptions) -> list[Range]:
+    """What a batch reads."""
+    ranges = []
+    for name in ends.names():
+        first, after = ends.first(name), ends.next(name)
+        if first is None or after is None:
+            first = after = 0
+        start = place_of(ends, name, options.start, first, after)
+        if start < first and options.fail_on_data_loss:
+            raise data_loss(name, start, first)
+        end = place_of(ends, name, options.end, first, after)
+        for option, place in (("startingOffsets", start), ("endingOffsets", end)):
+            if place > after:
+                raise WarrenError(f"option {option} is wrong: {name!r} has no offset {place} yet, it ends at {after}")
+        ranges.append(Range(name, max(start, first), end))
+    return ranges
+
+
+def place_of(ends: Ends, name: str, position: Position, first: int, after: int) -> int:
+    if position.timestamp is not None:
+        return ends.since(name, position.timestamp)
+    place = position.offset_of(name)
+    return first if place == EARLIEST else after if place == LATEST else place
+
+
+def first_places(ends: Ends, names: tuple[str, ...]) -> Mapping[str, int]:
+    return {name: ends.first(name) or 0 for name in names}

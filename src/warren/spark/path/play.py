@@ -1,0 +1,156 @@
+"""The Arrow function of the queue stage: rows of some components in order in, events out.
+
+It is what `mapInArrow` calls on a sorted partition, and needs no Spark. Rows stream through, events leave as they
+come; only what waits in queues is held (spill.py). In a stream the rows of the last batch's state come first.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from warren.amqp.fields import plain
+from warren.amqp.frames import body_of
+from warren.broker.queue import Queue
+from warren.broker.schedule import Schedule
+from warren.broker.stream import Stream
+from warren.spark.path import events
+from warren.spark.path.components import components_of
+from warren.spark.path.consumers import Crew
+from warren.spark.path.events import Event
+from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
+from warren.spark.path.simulation import Publish, Simulation, named
+from warren.spark.path.spill import IN_MEMORY, row_of
+from warren.spark.path.state import Memory, note_state
+from warren.spark.path.topology import Topology, name_of_queue
+
+BATCH: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Player:
+    topology: Topology
+    crew: Crew | None = None
+    in_memory: int = IN_MEMORY
+    # Whether what is left is told in full, so that a next batch can go on from there.
+    keeps_state: bool = False
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        simulation: Simulation | None = None
+        memory = Memory()
+        ends_at = 0
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            rows = Rows(batch)
+            if simulation is None:
+                ends_at = rows.ends_at
+                simulation = self._simulation(rows.starts_at)
+            for at in range(batch.num_rows):
+                if rows.saved is not None and rows.saved[at] is not None:
+                    memory.read(simulation, (rows.value("vhost", at), rows.queue_at(at)), rows.saved[at] or b"")
+                    continue
+                memory.recall(simulation)
+                simulation.publish(rows.publish(at))
+                if len(simulation.events.rows) >= BATCH:
+                    yield simulation.events.batch()
+        if simulation is None:
+            return
+        memory.recall(simulation)
+        simulation.advance(max(ends_at, simulation.node.now))
+        yield from self._contents(simulation)
+
+    def _simulation(self, starts_at: int) -> Simulation:
+        crew = self.crew
+        consumed = frozenset() if crew is None else crew.queues
+        components = components_of(self.topology.sample, consumed)
+        return Simulation(self.topology, components, crew, starts_at, self.in_memory)
+
+    def _contents(self, simulation: Simulation) -> Iterator[pa.RecordBatch]:
+        simulation.check()
+        for entry in simulation.unacked():
+            note_kept(simulation, entry.queue, entry, "unacked", 0, False)
+        for entry in simulation.waiting():
+            note_kept(simulation, entry.queue, entry, "waiting", 0, False)
+        if self.keeps_state:
+            note_state(simulation)
+        for queue in simulation.played_queues():
+            if queue.deleted or isinstance(queue, Stream):
+                continue
+            outcome = "scheduled" if isinstance(queue, Schedule) else "ready"
+            for place, entry in enumerate(simulation.kept(queue), 1):
+                note_kept(simulation, queue, entry, outcome, place, self.keeps_state)
+                if len(simulation.events.rows) >= BATCH:
+                    yield simulation.events.batch()
+        simulation.store.close()
+        if simulation.events.rows:
+            yield simulation.events.batch()
+
+
+class Rows:
+    """The columns of a batch, as Python sees them."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._columns = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
+        self._count = batch.num_rows
+        self.starts_at: int = self._columns["starts_at"][0].as_py()
+        self.ends_at: int = self._columns["ends_at"][0].as_py()
+        self.saved: list[bytes | None] | None = self._listed("saved") if "saved" in self._columns else None
+        self._properties = encoded_properties(
+            self._columns.get("properties"), self._columns.get("headers"), self._columns.get("headers_raw"), self._count
+        )
+        self._lists = [self._listed(name) for name in _PLAIN]
+        via = self._columns["via"]
+        self._offsets = via.offsets.to_pylist()
+        queues, exchanges = via.values.flatten()
+        self._queues, self._exchanges = queues.to_pylist(), exchanges.to_pylist()
+
+    def _listed(self, name: str) -> list[Any]:
+        values: list[Any] = self._columns[name].to_pylist()
+        return values
+
+    def value(self, name: str, at: int) -> Any:
+        return self._columns[name][at].as_py()
+
+    def queue_at(self, at: int) -> str:
+        name: str = self.value("queue", at)
+        return name
+
+    def publish(self, at: int) -> Publish:
+        component, message, vhost, publisher, sequence, user, exchange, key, mandatory, size, time, may_refuse = (
+            column[at] for column in self._lists
+        )
+        properties = NO_PROPERTIES if self._properties is None else self._properties[at]
+        assert not isinstance(properties, BadTable), "refused rows go to no queue"
+        start, end = self._offsets[at], self._offsets[at + 1]
+        via = dict(zip(self._queues[start:end], self._exchanges[start:end], strict=True))
+        return Publish(
+            component, message, vhost, publisher, sequence, user, exchange, key, mandatory, properties, size, time,
+            may_refuse, via,
+        )  # fmt: skip
+
+
+_PLAIN: Final = (
+    "component", "message", "vhost", "publisher", "sequence", "user", "exchange", "routing_key", "mandatory",
+    "body_size", "at", "may_refuse",
+)  # fmt: skip
+
+
+def note_kept(simulation: Simulation, queue: Queue, entry: Any, outcome: str, place: int, in_full: bool) -> None:
+    message = entry.message
+    vhost, name = name_of_queue(queue)
+    publisher, sequence = named(body_of(message.content))
+    deaths = (message.properties().headers or {}).get("x-death") if b"x-death" in message.content else None
+    simulation.events.rows.append(Event(
+        events.KEPT, vhost=vhost, queue=name, position=entry.sequence, publisher=publisher,
+        sequence=sequence, exchange=message.origin.exchange, routing_key=message.origin.keys[0], outcome=outcome,
+        place=place, redelivered=entry.redelivered, expires_at=entry.expires_at, body_size=message.body_size,
+        x_death=None if deaths is None else json.dumps(plain(deaths)),
+        saved=pickle.dumps(row_of(entry)) if in_full else None,
+        component=simulation.component_of(queue) if in_full else None,
+    ))  # fmt: skip

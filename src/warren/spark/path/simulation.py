@@ -1,0 +1,400 @@
+"""The queues of some components, played in virtual time by a real node: limits, TTL, dead letters, consumers.
+
+Time jumps from event to event. At one moment timers fire first, then consumers settle, then publishes come in their
+order; each is a turn of its own, as in a broker that is never busy. A message carries its name for a body: the size
+that limits count is told apart from it, and the broker looks at no body.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from warren.amqp.fields import plain
+from warren.amqp.frames import body_of, content_frames
+from warren.broker.deadletter import DeadLetter, record_death
+from warren.broker.exchanges.delayed import DELAY_HEADER
+from warren.broker.expiry import is_expired
+from warren.broker.message import NEVER, Entry, Message, Origin
+from warren.broker.node import Node
+from warren.broker.queue import REASON_EXPIRED, REASON_MAXLEN, Queue
+from warren.broker.schedule import Schedule
+from warren.broker.stream import Stream
+from warren.broker.stream_log import StreamRecord
+from warren.errors import WarrenError
+from warren.spark.path import events
+from warren.spark.path.components import Components
+from warren.spark.path.consumers import Crew, Post, attach
+from warren.spark.path.door import Door, publish_arguments
+from warren.spark.path.events import Event, Events
+from warren.spark.path.host import StillHost
+from warren.spark.path.spill import IN_MEMORY, Row, SpillingStore
+from warren.spark.path.topology import Topology, name_of_queue, queues_of
+
+_SEQUENCE: Final = struct.Struct(">q")
+_STREAM_BYTES: Final = 1 << 20
+DUPLICATE: Final = "duplicate"
+QUEUE_EXPIRED: Final = "queue_expired"
+PUBLISHED: Final = "published"
+DEAD_LETTER: Final = "dead_letter"
+DELAYED: Final = "delayed"
+
+
+class Publish(NamedTuple):
+    component: int
+    message: int
+    vhost: str
+    publisher: str
+    sequence: int
+    user: str
+    exchange: str
+    routing_key: str
+    mandatory: bool
+    properties: bytes
+    body_size: int
+    at: int
+    # Whether the publisher's answer depends on these queues.
+    may_refuse: bool
+    # Number of a queue -> number of the exchange that led there.
+    via: dict[int, int]
+
+
+def name_of(publisher: str, sequence: int) -> bytes:
+    """The body that stands for a message's own."""
+    return _SEQUENCE.pack(sequence) + publisher.encode(errors="surrogatepass")
+
+
+def named(body: bytes) -> tuple[str, int]:
+    return body[8:].decode(errors="surrogatepass"), _SEQUENCE.unpack_from(body)[0]
+
+
+class ListeningHost(StillHost):
+    """Hears of dead letters: each wakes the host as soon as it waits to be republished."""
+
+    def __init__(self, simulation: Simulation, seed: int) -> None:
+        super().__init__(seed)
+        self._simulation = simulation
+        self._last: DeadLetter | None = None
+        self._node: Node | None = None
+        # Dead letters draw in the order in which they died.
+        self.letters: deque[bytes] = deque()
+
+    def listen(self, node: Node) -> None:
+        self._node = node
+
+    def draw(self) -> int:
+        return crc32(self.letters.popleft(), self.seed) if self.letters else super().draw()
+
+    def wake(self) -> None:
+        if self._node is None:
+            return
+        waiting = self._node.dead_letters.waiting
+        if waiting and waiting[-1] is not self._last:
+            self._last = waiting[-1]
+            self._simulation.died(self._last)
+
+
+class Reading:
+    """What was appended to a stream: it tells nobody, so it is read."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.cursor = stream.log.cursor(0)
+        # What earlier batches have appended.
+        self.before = 0
+        # It is read at once, so little need be kept.
+        stream.log.segment_bytes = _STREAM_BYTES
+        stream.log.max_bytes = _STREAM_BYTES
+
+
+class Simulation:
+    def __init__(
+        self,
+        topology: Topology,
+        components: Components,
+        crew: Crew | None = None,
+        started_at: int = 0,
+        in_memory: int = IN_MEMORY,
+    ) -> None:
+        self.events = Events()
+        self.host = ListeningHost(self, 0 if crew is None else crew.seed)
+        self.store = SpillingStore(self, in_memory)
+        self.node = topology.node(self.host, self.store, started_at)
+        self.host.listen(self.node)
+        self.queues: list[Queue] = queues_of(self.node)
+        self._numbers = {queue: number for number, queue in enumerate(self.queues)}
+        self._components = components.of_queue
+        self._exchanges = topology.exchanges
+        self._posts: list[Post] = [] if crew is None else attach(self.node, crew)
+        # Places in _posts: who heard something in this turn, and who will have done something when.
+        self._rung: list[int] = []
+        self._working: list[tuple[int, int]] = []
+        for place, post in enumerate(self._posts):
+            post.door.wire.tell(partial(self._rung.append, place))
+        self._doors: dict[tuple[str, str], Door] = {}
+        # Components, and the streams in them, each with how far it was looked at and where it began.
+        self.played: dict[int, None] = {}
+        self.streams: dict[Stream, Reading] = {}
+        # The publish that is being delivered; None while the node does something by itself.
+        self._current: Publish | None = None
+        # The message that a consumer is settling.
+        self._settling = b""
+        self._is_silent = False
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def advance(self, until: int) -> None:
+        """Everything that happens up to and at this time."""
+        node = self.node
+        while True:
+            timer = node.next_deadline()
+            settle = self._working[0][0] if self._working else -1
+            if 0 <= timer <= until and (settle < 0 or timer <= settle):
+                node.tick(timer)
+                self._end_turn()
+            elif 0 <= settle <= until:
+                node.tick(settle)
+                self._settle(heappop(self._working)[1])
+            else:
+                break
+        node.tick(until)
+
+    def _end_turn(self) -> None:
+        self.node.flush()
+        if self.streams:
+            self._read_streams()
+        while self._rung:
+            place = self._rung.pop()
+            post = self._posts[place]
+            was_idle = not post.worker.working
+            post.worker.hear(post.door.wire.take(), self.node.now)
+            if was_idle and post.worker.working:
+                heappush(self._working, (post.worker.due, place))
+
+    def _settle(self, place: int) -> None:
+        """Of several who are done at once, who comes first in the file."""
+        post = self._posts[place]
+        plan = post.worker.plan
+        self._settling = post.worker.working[0][2]
+        outcome, body = post.worker.say()
+        self._settling = b""
+        if post.worker.working:
+            heappush(self._working, (post.worker.due, place))
+        self._end_turn()
+        publisher, sequence = named(body)
+        self.events.rows.append(Event(
+            events.CONSUMED, vhost=plan.vhost, queue=plan.queue, publisher=publisher, sequence=sequence,
+            at=self.node.now, outcome=outcome, consumer=post.worker.tag,
+        ))  # fmt: skip
+
+    # -- publishing ------------------------------------------------------------------------------------------------
+
+    def publish(self, publish: Publish) -> None:
+        self.play(publish.component)
+        self.advance(max(publish.at, self.node.now))
+        body = name_of(publish.publisher, publish.sequence)
+        self.host.subject = body
+        door = self._door(publish.user, publish.vhost)
+        arguments = publish_arguments(publish.exchange, publish.routing_key, publish.mandatory)
+        content = content_frames(1, publish.properties, body, 0)
+        delivery, routed = door.judge(arguments, content, publish.body_size)
+        queues = [queue for queue in routed if self._components[self._numbers[queue]] == publish.component]
+        before = [(queue.counters.published, queue.counters.rejected_publishes) for queue in queues]
+        self._current = publish
+        accepted = door.deliver(delivery, queues)
+        if self.streams:
+            self._read_streams()
+        self._current = None
+        self._note_unentered(publish, queues, before)
+        self._end_turn()
+        if publish.may_refuse:
+            self.events.rows.append(Event(
+                events.CONFIRMED, vhost=publish.vhost, publisher=publish.publisher, sequence=publish.sequence,
+                message=publish.message, at=publish.at, outcome="ack" if accepted else "nack",
+            ))  # fmt: skip
+
+    def _note_unentered(self, publish: Publish, queues: list[Queue], before: list[tuple[int, int]]) -> None:
+        for queue, (published, rejected) in zip(queues, before, strict=True):
+            counters = queue.counters
+            if counters.rejected_publishes != rejected:
+                self._note_publish(events.REFUSED, queue, publish, REASON_MAXLEN)
+            elif counters.published == published and queue.deduplication is not None:
+                self._note_publish(events.DROPPED, queue, publish, DUPLICATE)
+
+    def _note_publish(self, kind: str, queue: Queue, publish: Publish, reason: str) -> None:
+        self.events.rows.append(Event(
+            kind, vhost=queue.vhost, queue=queue.name, publisher=publish.publisher, sequence=publish.sequence,
+            exchange=publish.exchange, routing_key=publish.routing_key, at=self.node.now, reason=reason,
+            body_size=publish.body_size,
+        ))  # fmt: skip
+
+    def _door(self, user: str, vhost: str) -> Door:
+        door = self._doors.get((user, vhost))
+        if door is None:
+            door = Door(self.node, user, vhost)
+            door.wire.hush()
+            self._doors[(user, vhost)] = door
+        return door
+
+    def play(self, component: int) -> None:
+        """From now on these queues count."""
+        if component in self.played:
+            return
+        self.played[component] = None
+        for queue in self.queues:
+            if isinstance(queue, Stream) and self.component_of(queue) == component:
+                self.streams[queue] = Reading(queue)
+
+    def _read_streams(self) -> None:
+        for stream, reading in self.streams.items():
+            record = reading.cursor.next()
+            while record is not None:
+                self._appended(stream, record, reading.before)
+                record = reading.cursor.next()
+
+    def _appended(self, stream: Stream, record: StreamRecord, before: int) -> None:
+        exchange, key = _names_in(record.wire)
+        message = Message(Origin(exchange, [key]), record.wire[record.suffix_size :], 1, 0)
+        if self._current is not None:
+            message.body_size = self._current.body_size
+        self.entered(stream, Entry(message, stream, before + record.offset + 1, NEVER))
+
+    # -- what the node tells -----------------------------------------------------------------------------------------
+
+    def entered(self, queue: Queue, entry: Entry) -> None:
+        if self._is_silent:
+            return
+        message = entry.message
+        publisher, sequence = named(body_of(message.content))
+        publish = self._current
+        origin = message.origin
+        vhost, name = name_of_queue(queue)
+        if publish is not None:
+            reason, from_queue = PUBLISHED, None
+            via = self._exchanges[publish.via[self._numbers[queue]]][1]
+        else:
+            reason, from_queue = _cause(message)
+            via = origin.exchange
+        self.events.rows.append(Event(
+            events.ENTERED, vhost=vhost, queue=name, position=entry.sequence, publisher=publisher,
+            sequence=sequence, exchange=origin.exchange, routing_key=origin.keys[0], at=self.node.now, reason=reason,
+            via=via, from_queue=from_queue, body_size=message.body_size, expires_at=entry.expires_at,
+            outcome=events.APPENDED if isinstance(queue, Stream) else None,
+        ))  # fmt: skip
+
+    def discarded(self, queue: Queue, message: Message) -> None:
+        self._left(events.DROPPED, queue, message, 0, REASON_EXPIRED)
+
+    def settled(self, queue: Queue, entry: Entry) -> None:
+        """Out of the queue for good. Those that a consumer settled and dead letters are told elsewhere."""
+        if queue.options.dead_letter_exchange is not None or isinstance(queue, Schedule):
+            return
+        if self._settling and body_of(entry.message.content) == self._settling:
+            return
+        reason = REASON_EXPIRED if is_expired(entry, self.node.now) else REASON_MAXLEN
+        self._left(events.DROPPED, queue, entry.message, entry.sequence, reason)
+
+    def died(self, letter: DeadLetter) -> None:
+        queue, message = letter.queue, letter.entry.message
+        exchange = queue.options.dead_letter_exchange
+        if exchange is None:
+            # reject-publish-dlx without a dead-letter exchange: refused, and no more.
+            return
+        if exchange not in self.node.vhosts[queue.vhost].exchanges:
+            self._left(events.DROPPED, queue, message, letter.entry.sequence, letter.reason)
+            return
+        key = queue.options.dead_letter_routing_key
+        body = body_of(message.content)
+        self.host.letters.append(body + queue.name.encode(errors="surrogatepass"))
+        publisher, sequence = named(body)
+        self.events.rows.append(Event(
+            events.DEAD_LETTERED, vhost=queue.vhost, queue=queue.name,
+            position=letter.entry.sequence if letter.stored else None, publisher=publisher, sequence=sequence,
+            exchange=exchange, routing_key=message.origin.keys[0] if key is None else key, at=self.node.now,
+            reason=letter.reason, x_death=self._x_death(letter), body_size=message.body_size,
+        ))  # fmt: skip
+
+    def _x_death(self, letter: DeadLetter) -> str:
+        properties = letter.entry.message.properties()
+        headers = {} if properties.headers is None else dict(properties.headers)
+        origin = letter.entry.message.origin
+        record_death(headers, letter.queue.name, letter.reason, origin, properties, self.node.wall_seconds())
+        return json.dumps(plain(headers["x-death"]))
+
+    def _left(self, kind: str, queue: Queue, message: Message, position: int, reason: str) -> None:
+        publisher, sequence = named(body_of(message.content))
+        self.events.rows.append(Event(
+            kind, vhost=queue.vhost, queue=queue.name, position=position or None, publisher=publisher,
+            sequence=sequence, exchange=message.origin.exchange, routing_key=message.origin.keys[0],
+            at=self.node.now, reason=reason, body_size=message.body_size,
+        ))  # fmt: skip
+
+    def deleted(self, queue: Queue) -> None:
+        """It expired (x-expires), with all it held."""
+        for entry in self.kept(queue):
+            self._left(events.DROPPED, queue, entry.message, entry.sequence, QUEUE_EXPIRED)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """A queue that failed would have been restarted by the broker: here it is a wrong result."""
+        if self.node.monitor.failures:
+            raise WarrenError(
+                "a queue failed while the path was played; this is a mistake of Warren's, please report it"
+            )
+
+    def kept(self, queue: Queue) -> Iterable[Entry]:
+        """What is in the queue at the end, taken out of it, in the order in which it would be handed out."""
+        entry = queue.backing.fetch()
+        while entry is not None:
+            yield entry
+            entry = queue.backing.fetch()
+
+    def component_of(self, queue: Queue) -> int:
+        return self._components[self._numbers[queue]]
+
+    def played_queues(self) -> list[Queue]:
+        return [queue for queue in self.queues if self._components[self._numbers[queue]] in self.played]
+
+    def waiting(self) -> Iterable[Entry]:
+        """What consumers gave back and will be handed out again later."""
+        for queue in self.played_queues():
+            if queue.retry is not None:
+                yield from queue.retry.waiting()
+
+    def unacked(self) -> Iterable[Entry]:
+        for post in self._posts:
+            for channel in post.door.connection.channels.values():
+                yield from channel.unacked.entries()
+
+    def restore(self, queue: Queue, row: Row) -> None:
+        """Back from an earlier batch, in the order of `kept`; nobody is told."""
+        self._is_silent = True
+        entry = self.store.entry_of(queue, row)
+        queue.backing.publish(entry)
+        if queue.exact_expiry is not None:
+            queue.exact_expiry.add(entry)
+        self._is_silent = False
+
+
+def _cause(message: Message) -> tuple[str, str | None]:
+    """Why the broker itself published it, and for a dead letter the queue that it came from."""
+    headers = message.properties().headers or {}
+    delay = headers.get(DELAY_HEADER)
+    if delay is not None and isinstance(delay.value, int) and delay.value < 0:
+        return DELAYED, None
+    field = headers.get("x-last-death-queue")
+    return DEAD_LETTER, field.value if field is not None and isinstance(field.value, str) else None
+
+
+def _names_in(suffix: bytes) -> tuple[str, str]:
+    """Exchange and routing key, as basic.deliver has them at its end."""
+    middle = 1 + suffix[0]
+    end = middle + 1 + suffix[middle]
+    return suffix[1:middle].decode(errors="surrogateescape"), suffix[middle + 1 : end].decode(errors="surrogateescape")

@@ -1,0 +1,13 @@
+"""What the Spark part needs beyond the broker, and one sentence for whoever lacks it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from warren.errors import WarrenError
+
+
+def require_pyspark() -> None:
+    for name in ("pyspark", "pyarrow", "numpy", "pandas"):
+        if find_spec(name) is None:
+            raise WarrenError(f"{name} is not installed; the data pipeline needs it: pip install 'warren[spark]'")

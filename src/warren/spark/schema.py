@@ -1,0 +1,68 @@
+"""The columns of a message, as Spark names them and as Arrow lays them out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+TEXT_PROPERTIES: Final = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+# In the order of the wire. The fourteenth, headers, has columns of its own.
+PROPERTIES: Final = (
+    ("content_type", "string"),
+    ("content_encoding", "string"),
+    ("delivery_mode", "int"),
+    ("priority", "int"),
+    ("correlation_id", "string"),
+    ("reply_to", "string"),
+    ("expiration", "string"),
+    ("message_id", "string"),
+    ("timestamp", "bigint"),
+    ("type", "string"),
+    ("user_id", "string"),
+    ("app_id", "string"),
+    ("cluster_id", "string"),
+)
+_PROPERTIES_STRUCT: Final = f"struct<{','.join(f'{name}:{kind}' for name, kind in PROPERTIES)}>"
+COLUMNS: Final = (
+    ("body", "binary"),
+    ("exchange", "string"),
+    ("routing_key", "string"),
+    ("queue", "string"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("redelivered", "boolean"),
+    ("properties", _PROPERTIES_STRUCT),
+    ("headers", "map<string,string>"),
+    ("headers_raw", "binary"),
+)
+DDL: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
+
+_ARROW_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+PROPERTIES_TYPE: Final = pa.struct([pa.field(name, _ARROW_TYPES[kind]) for name, kind in PROPERTIES])
+HEADERS_TYPE: Final = pa.map_(pa.string(), pa.string())
+ARROW: Final = pa.schema(
+    [
+        ("body", pa.binary()),
+        ("exchange", pa.string()),
+        ("routing_key", pa.string()),
+        ("queue", pa.string()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("redelivered", pa.bool_()),
+        ("properties", PROPERTIES_TYPE),
+        ("headers", HEADERS_TYPE),
+        ("headers_raw", pa.binary()),
+    ]
+)

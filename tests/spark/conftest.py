@@ -1,0 +1,63 @@
+"""One Spark session and one RabbitMQ for all tests that ask for them.
+
+Most tests here call readers and writers themselves and start neither. Those that do are marked `spark`: `make test`
+runs them once, in a pass of their own (make test-spark), because Spark wants both cores for itself.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.rabbitmq_node import server_script, start_node
+from tests.spark.broker_under_test import BrokerUnderTest
+from warren import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[BrokerUnderTest]:
+    if server_script() is None:
+        pytest.skip("rabbitmq-server is not installed")
+    with start_node() as node:
+        node.await_startup(lambda: _listens(node.amqp_port))
+        yield BrokerUnderTest(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F", is_warren=False)
+
+
+@pytest.fixture(scope="session")
+def warren() -> Iterator[BrokerUnderTest]:
+    with Broker() as broker:
+        yield BrokerUnderTest(broker.url, is_warren=True)
+
+
+@pytest.fixture(params=["warren", pytest.param("rabbitmq", marks=pytest.mark.spark)])
+def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
+    """The same promises hold for both."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, BrokerUnderTest)
+    return found
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from warren.spark import session
+
+    # The quick compiler and the simple collector halve the start, and these tests are over before more would pay.
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    conf: dict[str, object] = {"spark.ui.enabled": False, "spark.driver.extraJavaOptions": quick}
+    started = session("tests", "local[2,4]", **conf)
+    yield started
+    started.stop()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
