@@ -32,6 +32,7 @@ from warren.broker.reader import CLOSED, RUNNING
 from warren.broker.settings import Settings
 from warren.broker.store import Store
 from warren.broker.timers import Timers
+from warren.broker.tracer import Tracer
 from warren.broker.vhost import VHost
 from warren.broker.watched import publish_watched
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
@@ -79,6 +80,7 @@ class Node:
         # Somebody wants journeys, or a vhost is traced: publishes and deliveries take the way of watched.py.
         self.is_watched = False
         self.journeys = Journeys(self)
+        self.tracer: Tracer | None = None
         self.events = Events(self)
         self.exchange_decorators: list[ExchangeDecorator] = []
         self.queue_decorators: list[QueueDecorator] = []
@@ -302,9 +304,13 @@ class Node:
     def watch_delivery(self, channel: Channel, queue: Queue, entry: Entry) -> None:
         if channel.vhost.tracing:
             trace_delivery(channel, queue.name, entry)
+        if self.tracer is not None:
+            headers = entry.message.properties().headers
+            self.tracer.delivered(channel.vhost.name, queue.name, headers, entry.redelivered)
 
     def watching_changed(self) -> None:
-        self.is_watched = self.journeys.is_on() or any(vhost.tracing for vhost in self.vhosts.values())
+        is_traced = any(vhost.tracing for vhost in self.vhosts.values())
+        self.is_watched = is_traced or self.journeys.is_on() or self.tracer is not None
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
@@ -385,6 +391,10 @@ class Node:
             self.interceptors[name] = interceptor
         self.intercepts_publish = _PUBLISH in self.interceptors
         self.intercepts_ack = _ACK in self.interceptors
+
+    def install_tracer(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.watching_changed()
 
     def wall_seconds(self) -> int:
         return self.now // 1000

@@ -46,10 +46,11 @@ def header_end(content: bytes) -> i64:
     return 7 + i64(read_i32_be(content, 3))
 
 
-def exchange_name(arguments: bytes) -> str:
-    """Of a publish frame; empty also when it cannot be read, which is found out soon enough."""
+def names_in(arguments: bytes) -> tuple[str, str]:
+    """Exchange and key of a publish frame; empty also when it cannot be read, which is found out soon enough."""
     end = 3 + (arguments[2] if len(arguments) > 2 else 0)
-    return arguments[3:end].decode("utf-8", "replace")
+    last = end + 1 + (arguments[end] if len(arguments) > end else 0)
+    return arguments[3:end].decode("utf-8", "replace"), arguments[end + 1 : last].decode("utf-8", "replace")
 
 
 class Target:
