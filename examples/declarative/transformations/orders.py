@@ -32,4 +32,6 @@ def orders() -> DataFrame:
 
 @dp.append_flow(target="to_broker")
 def large() -> DataFrame:
-    return spark.readStream.table("orders").where("amount > 100").select(f.to_json(f.struct("id", "amount")).alias("body"))
+    return (
+        spark.readStream.table("orders").where("amount > 100").select(f.to_json(f.struct("id", "amount")).alias("body"))
+    )
