@@ -89,7 +89,7 @@ def test_a_new_password_counts_at_once(broker: Broker) -> None:
 
 def test_every_answer_carries_the_headers_that_protect_a_browser(broker: Broker, api: Asking) -> None:
     for answer in (api.get("/"), api.get("/api/overview"), Asking(broker, None).get("/api/overview")):
-        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "server" not in answer.headers
 
