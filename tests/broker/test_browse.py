@@ -137,6 +137,23 @@ def test_an_exclusive_browser_keeps_every_other_consumer_out(world: World, fille
     world.channel().consume("q")
 
 
+def test_an_exclusive_browser_lets_others_browse_but_not_own(world: World, filled: ChannelClient) -> None:
+    early, owner = world.channel(), world.channel()
+    assert len(browse(early)) == len(browse(owner, exclusive=True)) == len(browse(world.channel())) > 0
+    method = methods.BasicConsume(queue="q", exclusive=True, arguments={"x-browse": Field("t", True)})
+    other = world.channel()
+    other.qos(10)
+    assert other.refused(method) == (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
+
+
+def test_a_browser_does_not_get_past_an_exclusive_consumer(world: World, filled: ChannelClient) -> None:
+    world.channel().call(methods.BasicConsume(queue="q", exclusive=True), methods.BasicConsumeOk)
+    other = world.channel()
+    other.qos(10)
+    method = methods.BasicConsume(queue="q", arguments={"x-browse": Field("t", True)})
+    assert other.refused(method) == (403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use")
+
+
 def test_a_browser_takes_no_turn_of_a_single_active_consumer(world: World, channel: ChannelClient) -> None:
     channel.declare("q", x_single_active_consumer=True)
     browser, one, two = world.channel(), world.channel(), world.channel()

@@ -73,12 +73,13 @@ class AwaitingBrowser(Awaiting):
     """What it settled must be durable before it hears so."""
 
     def __init__(self, position: i64, browser: Browser) -> None:
-        super().__init__(position, browser.channel, 0)
+        super().__init__(position)
         self.browser = browser
 
     def reached(self) -> None:
         browser = self.browser
-        if not self.channel.is_closed and self.channel.consumers.get(browser.tag) is browser:
+        channel = browser.channel
+        if not channel.is_closed and channel.consumers.get(browser.tag) is browser:
             browser.begin()
 
 

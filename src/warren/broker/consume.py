@@ -57,7 +57,7 @@ def _consumer(channel: Channel, queue: Queue, tag: str, method: BasicConsume) ->
         what = resource("queue", queue.name, queue.vhost)
         raise NotImplementedByBroker(f"{what} does not support global qos")
     if wants_to_browse(method.arguments):
-        _check_exclusive(queue, method.exclusive)
+        _check_owner(queue, method.exclusive)
         return new_browser(channel, queue, tag, method)
     priority = _priority(method.arguments, queue)
     _check_exclusive(queue, method.exclusive)
@@ -96,6 +96,16 @@ def _check_arguments(queue: Queue, arguments: Table) -> None:
 def _check_exclusive(queue: Queue, wants_exclusive: bool) -> None:
     in_use = queue.exclusive_consumer is not None
     if wants_exclusive and (queue.consumers.count > 0 or queue.single_active):
+        in_use = True
+    if in_use:
+        raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")
+
+
+def _check_owner(queue: Queue, wants_exclusive: bool) -> None:
+    """Copies harm nobody: an exclusive browser keeps out those who take messages, and other exclusive ones."""
+    owner = queue.exclusive_consumer
+    in_use = owner is not None and (wants_exclusive or not isinstance(owner, Browser))
+    if wants_exclusive and queue.consumers.count > len(queue.browsers):
         in_use = True
     if in_use:
         raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")

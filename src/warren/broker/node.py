@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.access import Access, User
-from warren.broker.awaiting import Awaiting
+from warren.broker.awaiting import Awaiting, AwaitingAnswer
 from warren.broker.confirm import Confirms
 from warren.broker.connection import Connection
 from warren.broker.credit import Credit
@@ -165,7 +165,7 @@ class Node:
     # -- the store -------------------------------------------------------------------------------------------------
 
     def await_sync(self, channel: Channel, seqno: i64) -> None:
-        self._awaiting.append(Awaiting(self.store.position, channel, seqno))
+        self._awaiting.append(AwaitingAnswer(self.store.position, channel, seqno))
 
     def await_position(self, awaiting: Awaiting) -> None:
         """One that waits for the store's position of now."""

@@ -33,7 +33,7 @@ def describe(call: Call, queue: Queue) -> Item:
     bytes_ready, bytes_unacked = int(queue.backing.body_bytes), int(queue.unacked_bytes)
     key = ("queue", queue.vhost, queue.name)
     active = queue.consumers.active_one() if queue.single_active else None
-    return {
+    item: Item = {
         "name": queue.name,
         "vhost": queue.vhost,
         "type": queue.type,
@@ -62,15 +62,10 @@ def describe(call: Call, queue: Queue) -> Item:
         "message_bytes_unacknowledged": bytes_unacked,
         "message_stats": call.rates.details(key, stats(queue), call.now, call.history("msg_rates")),
         **call.rates.details(key, levels(queue), call.now, call.history("lengths")),
-        **offsets_of(queue),
     }
-
-
-def offsets_of(queue: Queue) -> Item:
-    """What a stream holds, from the first to before the next. Not in RabbitMQ."""
-    if not isinstance(queue, Stream):
-        return {}
-    return {"first_offset": int(queue.log.first_offset), "next_offset": int(queue.log.next_offset)}
+    if isinstance(queue, Stream):
+        item |= _of_stream(queue)
+    return item
 
 
 def levels(queue: Queue) -> dict[str, int]:
@@ -78,10 +73,24 @@ def levels(queue: Queue) -> dict[str, int]:
     ready, unacked = int(queue.backing.length), int(queue.unacked)
     waiting = 0 if queue.retry is None else queue.retry.count
     return {
-        "messages": ready + unacked + waiting,
+        # In a stream nothing leaves for being read.
+        "messages": ready if isinstance(queue, Stream) else ready + unacked + waiting,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
         "messages_delayed": waiting,
+    }
+
+
+def _of_stream(stream: Stream) -> Item:
+    """The last offset that may be read, as RabbitMQ tells it, and -1 while there is none; then what Warren adds."""
+    log = stream.log
+    return {
+        "committed_offset": int(log.committed) - 1,
+        "first_offset": int(log.first_offset),
+        "next_offset": int(log.next_offset),
+        "segments": int(log.segment_count()),
+        "disk_bytes": int(log.disk_bytes()),
+        "readers": {reader.tag: {"next_offset": int(reader.cursor.next_offset)} for reader in stream.readers},
     }
 
 
@@ -102,6 +111,8 @@ def stats(queue: Queue) -> dict[str, int]:
 
 def capacity(queue: Queue) -> float:
     """1.0 while some consumer could take more: the share of time is not measured, its present state is."""
+    if isinstance(queue, Stream):
+        return 1.0 if any(reader.can_take() for reader in queue.readers) else 0.0
     return 1.0 if queue.consumers.count > 0 and queue.backing.length == 0 else 0.0
 
 

@@ -4,7 +4,7 @@ The loop decides what to do (LogStore), the thread only runs it, and the loop he
 nothing that waited for this sync, or a later one, is ever confirmed.
 
 Handing a sync to the thread and hearing of it costs almost as much as the sync of a fast disk, and is done so that
-nobody else waits for the disk. Where there is nobody else, the loop syncs by itself: decision 0011.
+nobody else waits for the disk. Where there is nobody else, the loop syncs by itself: decision 0013.
 """
 
 from __future__ import annotations

@@ -405,7 +405,7 @@ class LogStore(Store):
         self._new_names = False
         return SyncJob(
             self.written,
-            [segment.handle for segment in segments] + self.streams.begin_sync(),
+            self.streams.begin_sync() + [segment.handle for segment in segments],
             new_names,
             struct.pack(">QQ", self.active.number, self.active.size),
         )

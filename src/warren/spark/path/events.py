@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+# The outcome of an entry into a stream, which never leaves it.
+APPENDED: Final = "appended"
 # What a row is about.
 ENTERED: Final = "entered"  # a message entered a queue
 DEAD_LETTERED: Final = "dead_lettered"  # it left for the dead-letter exchange

@@ -94,21 +94,21 @@ class PathResult:
         return self._kept(self._stages.play(self.sequential))
 
     @cached_property
-    def _plain(self) -> DataFrame:
+    def entries(self) -> DataFrame:
         """A row for every delivery into a queue in which nothing ever happens."""
         rows = self.routed.where(sf.size("route.queues") > 0).select(
-            *(name for name in _PUBLISH if name != "vhost"), "body_size", "at", *self._extra_order(),
+            "publisher", "sequence", "exchange", "routing_key", "body_size", "at", *self._extra_order(),
             sf.explode("route.queues").alias("met"),
         )  # fmt: skip
-        named = rows.join(sf.broadcast(self._queue_names), sf.col("met.queue") == sf.col("queue_number")).join(
-            sf.broadcast(self._played), "component", "left_anti"
-        )
+        named = rows.join(sf.broadcast(self._queue_names), sf.col("met.queue") == sf.col("queue_number"))
+        plain = named.join(sf.broadcast(self._played), "component", "left_anti")
         first_come = Window.partitionBy("queue_number").orderBy(*self._order)
-        return (
-            named.join(sf.broadcast(self._exchange_names), sf.col("met.via") == sf.col("via_number"))
-            .withColumn("position", sf.row_number().over(first_come).cast("bigint"))
-            .withColumn("vhost", sf.col("queue_vhost"))
-        )
+        numbered = plain.withColumn("position", sf.row_number().over(first_come).cast("bigint"))
+        with_via = numbered.join(sf.broadcast(self._exchange_names), sf.col("met.via") == sf.col("via_number"))
+        return with_via.select(
+            "queue_number", sf.col("queue_vhost").alias("vhost"), *_PLACE[1:], sf.timestamp_millis("at").alias("at"),
+            "via", "body_size",
+        )  # fmt: skip
 
     def _extra_order(self) -> list[str]:
         return [name for name in self._order if name not in (*_PUBLISH, "body_size", "at")]
@@ -124,8 +124,8 @@ class PathResult:
         played = self._of(events.ENTERED).select(
             *_PLACE, "at", sf.col("reason").alias("cause"), "via", "from_queue", "body_size"
         )
-        plain = self._plain.select(
-            *_PLACE, sf.timestamp_millis("at").alias("at"), sf.lit("published").alias("cause"), "via",
+        plain = self.entries.select(
+            *_PLACE, "at", sf.lit("published").alias("cause"), "via",
             sf.lit(None).cast("string").alias("from_queue"), "body_size",
         )  # fmt: skip
         return played.union(plain)
@@ -177,21 +177,25 @@ class PathResult:
         return self._of(events.CONSUMED).select("vhost", "queue", "consumer", "publisher", "sequence", "outcome", "at")
 
     @cached_property
-    def kept_in_played(self) -> DataFrame:
-        return self._of(events.KEPT).select(
-            "vhost", "queue", "place", *_PLACE[2:], sf.col("outcome").alias("state"), "redelivered", "expires_at",
-            "x_death", "body_size",
-        )  # fmt: skip
+    def _kept_in_played(self) -> DataFrame:
+        columns = ("redelivered", "expires_at", "x_death", "body_size")
+        left = self._of(events.KEPT).select(
+            "vhost", "queue", "place", *_PLACE[2:], sf.col("outcome").alias("state"), *columns
+        )
+        # What was appended to a stream stays there.
+        appended = self._of(events.ENTERED).where(sf.col("outcome") == events.APPENDED)
+        ready = sf.lit("ready").alias("state")
+        return left.union(appended.select("vhost", "queue", "position", *_PLACE[2:], ready, *columns))
 
     @cached_property
     def queues(self) -> DataFrame:
         """What is in the queues at the end; `place` is the order in which it would be handed out."""
-        plain = self._plain.select(
+        plain = self.entries.select(
             "vhost", "queue", sf.col("position").alias("place"), *_PLACE[2:], sf.lit("ready").alias("state"),
             sf.lit(False).alias("redelivered"), sf.lit(None).cast("timestamp").alias("expires_at"),
             sf.lit(None).cast("string").alias("x_death"), "body_size",
         )  # fmt: skip
-        return self.kept_in_played.union(plain)
+        return self._kept_in_played.union(plain)
 
     @cached_property
     def statistics(self) -> DataFrame:

@@ -285,6 +285,7 @@ class Simulation:
             events.ENTERED, vhost=vhost, queue=name, position=entry.sequence, publisher=publisher,
             sequence=sequence, exchange=origin.exchange, routing_key=origin.keys[0], at=self.node.now, reason=reason,
             via=via, from_queue=from_queue, body_size=message.body_size, expires_at=entry.expires_at,
+            outcome=events.APPENDED if isinstance(queue, Stream) else None,
         ))  # fmt: skip
 
     def discarded(self, queue: Queue, message: Message) -> None:

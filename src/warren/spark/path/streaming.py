@@ -12,20 +12,19 @@ from functools import cached_property
 from typing import Any, Final
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.columns import Defaults, Publishes
 from warren.spark.path.message_path import KEPT, KNOWN, Stages, with_route
-from warren.spark.path.result import TABLES, PathResult
+from warren.spark.path.result import PathResult
 from warren.spark.path.topology import Topology
 
-# `queues` is what the last batch left; the others grow with every batch.
-_GROWING: Final = tuple(name for name in TABLES if name != "queues")
 _STATE: Final = "_state"
-_READY: Final = ("ready", "ready_bytes")
+# Files that a batch leaves in each folder, at most.
+_FILES: Final = 4
 
 
 class StreamWriter:
@@ -55,48 +54,49 @@ class StreamWriter:
         spanned = frame.withColumns({name: sf.lit(value).cast("bigint") for name, value in clock.items()})
         result = BatchResult(with_route(spanned, source, self._topology, None), stages, source, before, clock)
         try:
-            for name in _GROWING:
-                self._put(getattr(result, name), name, batch_id)
-            self._put(result.whole_queues, "queues", batch_id)
-            self._put(result.counted, f"{_STATE}/counted", batch_id)
+            self._put(result.routed, "routed", batch_id)
+            self._put(result.entries, "entries", batch_id)
+            self._put(result.happened, "events", batch_id)
             self._put(result.left, f"{_STATE}/left", batch_id)
             # Last: where this is, everything is.
-            rows = [(clock["starts_at"], clock["ends_at"])]
-            self._put(spark.createDataFrame(rows, "starts_at bigint, ends_at bigint"), f"{_STATE}/clock", batch_id)
+            row = [(clock["starts_at"], clock["ends_at"], result.counted(self._read(spark, "entries", batch_id)))]
+            schema = "starts_at bigint, ends_at bigint, counted map<string,bigint>"
+            self._put(spark.createDataFrame(row, schema), f"{_STATE}/clock", batch_id)
         finally:
             result.unpersist()
             frame.unpersist()
         if batch_id >= 2:
-            for name in ("counted", "left", "clock"):
-                _delete(spark, f"{self._out}/{_STATE}/{name}/batch={batch_id - 2}")
-            _delete(spark, f"{self._out}/queues/batch={batch_id - 2}")
+            _delete(spark, f"{self._out}/{_STATE}/left/batch={batch_id - 2}")
 
     def _put(self, table: DataFrame, name: str, batch_id: int) -> None:
-        table.write.mode("overwrite").parquet(f"{self._out}/{name}/batch={batch_id}")
+        table.coalesce(_FILES).write.mode("overwrite").parquet(f"{self._out}/{name}/batch={batch_id}")
+
+    def _read(self, spark: SparkSession, name: str, batch_id: int) -> DataFrame:
+        return spark.read.parquet(f"{self._out}/{name}/batch={batch_id}")
 
     def _before(self, spark: SparkSession, batch_id: int) -> Before | None:
         if batch_id == 0:
             return None
-        names = ("clock", "left", "counted")
         try:
-            tables = [spark.read.parquet(f"{self._out}/{_STATE}/{name}/batch={batch_id - 1}") for name in names]
+            clock, left = (self._read(spark, f"{_STATE}/{name}", batch_id - 1) for name in ("clock", "left"))
         except AnalysisException:
             raise WarrenError(
                 f"{self._out} holds no state of batch {batch_id - 1}, but the checkpoint goes on from there: "
                 "give the folder that belongs to this checkpoint, or remove both to begin anew"
             ) from None
-        return Before(*tables)
+        return Before(clock, left)
 
 
 class Before:
     """What the batch before has left."""
 
-    def __init__(self, clock: DataFrame, left: DataFrame, counted: DataFrame) -> None:
+    def __init__(self, clock: DataFrame, left: DataFrame) -> None:
         row = clock.collect()[0]
         self.starts_at: int = row["starts_at"]
         self.ends_at: int = row["ends_at"]
+        # By number of the queue: how many have entered it, where it is one in which nothing ever happens.
+        self.counted: dict[str, int] = row["counted"]
         self.left = left
-        self.counted = counted
 
 
 def _clock(frame: DataFrame, before: Before | None) -> dict[str, int]:
@@ -120,7 +120,7 @@ class BatchResult(PathResult):
 
     @cached_property
     def _played(self) -> DataFrame:
-        # A TTL may come in any later batch, and then matters what is in the queue before it.
+        # A TTL may come in any later batch, and then it matters what is in the queue before it.
         names = self._queue_names
         played = names if self._stages.has_ttl else names.where(~sf.col("is_plain"))
         return played.select("component").distinct()
@@ -142,91 +142,57 @@ class BatchResult(PathResult):
         )
 
     @property
+    def happened(self) -> DataFrame:
+        return self.events.where(~_is_left()).drop("saved", "component")
+
+    @property
     def left(self) -> DataFrame:
-        """The state for the next batch."""
-        return self.events.where(sf.col("kind").isin(events.STATE, events.KEPT)).select(
-            "kind", "component", "vhost", "queue", "place", "saved"
-        )
+        """What is in the queues: for whoever asks now, and for the next batch."""
+        return self.events.where(_is_left())
 
     @cached_property
-    def _plain(self) -> DataFrame:
-        plain = super()._plain
-        if self._before is None:
-            return plain
-        earlier = self._before.counted.select("vhost", "queue", sf.col("count").alias("earlier"))
-        joined = plain.join(sf.broadcast(earlier), ["vhost", "queue"], "left")
-        return joined.withColumn("position", sf.col("position") + sf.coalesce("earlier", sf.lit(0)))
+    def entries(self) -> DataFrame:
+        entries = super().entries
+        if self._before is None or not self._before.counted:
+            return entries
+        earlier = sf.coalesce(sf.create_map(*_literals(self._before.counted))[sf.col("queue_number")], sf.lit(0))
+        return entries.withColumn("position", sf.col("position") + earlier)
 
-    @property
-    def counted(self) -> DataFrame:
-        """How many have entered each queue in which nothing ever happens."""
-        now = self._plain.groupBy("vhost", "queue").agg(sf.count("*").alias("count"))
-        if self._before is None:
-            return now
-        return (
-            now.union(self._before.counted.select("vhost", "queue", "count"))
-            .groupBy("vhost", "queue")
-            .agg(sf.sum("count").alias("count"))
-        )
-
-    @property
-    def whole_queues(self) -> DataFrame:
-        """What is in the queues that are played; in the others is what entered them."""
-        return self.kept_in_played
+    def counted(self, entries: DataFrame) -> dict[str, int]:
+        """For the next batch: how many have entered each queue in which nothing ever happens."""
+        counted = {} if self._before is None else dict(self._before.counted)
+        for row in entries.groupBy("queue_number").agg(sf.max("position").alias("last")).collect():
+            counted[str(row["queue_number"])] = row["last"]
+        return counted
 
 
-class StreamResult:
-    """What a stream has written so far, under the names of a result."""
+def _is_left() -> Column:
+    return sf.col("kind").isin(events.STATE, events.KEPT)
+
+
+def _literals(counted: dict[str, int]) -> list[Column]:
+    return [part for number, count in counted.items() for part in (sf.lit(int(number)), sf.lit(count))]
+
+
+class StreamResult(PathResult):
+    """What a stream has written so far, as a result: the same tables under the same names."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
-        self._spark = spark
         self._out = out
+        self._is_kept = False
+        self.routed = spark.read.parquet(f"{out}/routed")
 
-    def __getattr__(self, name: str) -> DataFrame:
-        if name not in TABLES:
-            raise AttributeError(name)
-        if name == "queues":
-            return self._queues()
-        if name == "statistics":
-            return self._statistics()
-        return self._read(name)
+    @cached_property
+    def events(self) -> DataFrame:
+        happened = self._spark.read.parquet(f"{self._out}/events").drop("batch")
+        clocks = self._spark.read.parquet(f"{self._out}/{_STATE}/clock")
+        last: Any = clocks.agg(sf.max("batch")).collect()[0][0]
+        left = self._spark.read.parquet(f"{self._out}/{_STATE}/left/batch={last}")
+        return happened.unionByName(left.drop("saved", "component"))
 
-    def _read(self, name: str) -> DataFrame:
-        return self._spark.read.parquet(f"{self._out}/{name}").drop("batch")
-
-    def _queues(self) -> DataFrame:
-        tables = self._spark.read.parquet(f"{self._out}/queues")
-        last: Any = self._spark.read.parquet(f"{self._out}/{_STATE}/clock").agg(sf.max("batch")).collect()[0][0]
-        played = tables.where(sf.col("batch") == last).drop("batch")
-        plain = self._spark.read.parquet(f"{self._out}/{_STATE}/counted").where(sf.col("batch") == last)
-        entered = self._read("deliveries").join(plain.select("vhost", "queue"), ["vhost", "queue"], "left_semi")
-        return played.unionByName(
-            entered.withColumns(
-                {
-                    "place": sf.col("position"),
-                    "state": sf.lit("ready"),
-                    "redelivered": sf.lit(False),
-                    "expires_at": sf.lit(None).cast("timestamp"),
-                    "x_death": sf.lit(None).cast("string"),
-                }
-            ).select(*played.columns)
-        )
-
-    def _statistics(self) -> DataFrame:
-        summed = (
-            self._read("statistics")
-            .where(~sf.col("figure").isin(*_READY))
-            .groupBy("of", "vhost", "name", "figure")
-            .agg(sf.sum("count").alias("count"))
-        )
-        ready = (
-            self._queues()
-            .groupBy("vhost", "queue")
-            .agg(sf.count_if(sf.col("state") == "ready").alias("ready"), sf.sum("body_size").alias("ready_bytes"))
-        )
-        pairs = sf.explode(sf.create_map(*[part for name in _READY for part in (sf.lit(name), sf.col(name))]))
-        left = ready.select(sf.lit("queue").alias("of"), "vhost", sf.col("queue").alias("name"), pairs)
-        return summed.union(left.where("value != 0"))
+    @cached_property
+    def entries(self) -> DataFrame:
+        return self._spark.read.parquet(f"{self._out}/entries")
 
 
 def _delete(spark: SparkSession, place: str) -> None:
