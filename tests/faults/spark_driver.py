@@ -33,7 +33,7 @@ class Driver:
     def __init__(self, given: dict[str, Any]) -> None:
         self._uri = str(given["uri"])
         self._folder = Path(given["folder"])
-        self._spark = _session()
+        self._spark = _session(self._folder / "classes.jsa")
         self._spark.dataSource.register(HookedSource)
         process = self._spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         (self._folder / "victims").write_text(f"{process.pid} {os.getpid()}")
@@ -112,8 +112,13 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _session() -> SparkSession:
-    return session("faults", "local[2,4]", **{"spark.ui.enabled": False, "spark.driver.extraJavaOptions": QUICK})
+def _session(classes: Path) -> SparkSession:
+    share = f"-XX:SharedArchiveFile={classes}" if classes.exists() else f"-XX:ArchiveClassesAtExit={classes}"
+    conf: dict[str, object] = {
+        "spark.ui.enabled": False,
+        "spark.driver.extraJavaOptions": f"{QUICK} {share} -Xlog:cds=off",
+    }
+    return session("faults", "local[2,4]", **conf)
 
 
 def kill_worker(jvm: int) -> int:
