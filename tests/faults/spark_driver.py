@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SOURCES: Final = ("stream", "queue")
-BATCH: Final = 150
+BATCH: Final = 40
 
 
 class Driver:
