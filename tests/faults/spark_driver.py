@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SOURCES: Final = ("stream", "queue")
 BATCH: Final = 40
+PATIENCE: Final = 60.0
+# What Spark says of a query whose sources are not there yet.
+INITIALIZING: Final = "Initializing sources"
 
 
 class Driver:
@@ -95,7 +98,10 @@ class Driver:
         say("ready")
         while done < rounds and not stop.exists():
             queries = [self.start(source) for source in SOURCES]
-            time.sleep(random.uniform(0.1, 1.6))
+            # Of ten, one is stopped before it has begun.
+            if random.random() < 0.9:
+                wait_for_planning(queries)
+            time.sleep(random.uniform(0.0, 1.5))
             if kills_workers:
                 killed += kill_worker(self.jvm)
                 time.sleep(random.uniform(0.0, 0.6))
@@ -105,6 +111,15 @@ class Driver:
                 query.stop()
             done += 1
         say(json.dumps({"rounds": done, "failures": failures, "killed": killed}))
+
+
+def wait_for_planning(queries: list[StreamingQuery]) -> None:
+    """Until each has planned something, or has failed. A planner takes a second to start, on a busy machine many."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if all(not query.isActive or query.status["message"] != INITIALIZING for query in queries):
+            return
+        time.sleep(0.02)
 
 
 def say(line: str) -> None:

@@ -33,7 +33,7 @@ from tests.faults.spark_hooks import POINTS, SABOTAGE, STRIKE, VICTIMS
 
 # A second, to each: what a busy machine keeps up with, or draining would take longer than killing.
 RATE: Final = 20
-PATIENCE: Final = 180.0
+PATIENCE: Final = 600.0
 # Spark gives a Python process ten seconds to start, which on a busy machine are not always enough.
 OVERLOADED: Final = "waiting for the Python worker to connect back"
 # As many drivers as it takes to save with an archive of classes what it costs.
@@ -103,6 +103,7 @@ class World:
         self._random = random.Random(seed)
         self._sabotage = sabotage
         self._port = 0
+        self._drivers: list[subprocess.Popen[str]] = []
         self.start_broker()
         self.uri = f"amqp://guest:guest@127.0.0.1:{self._port}/%2F"
         with self._channel() as channel:
@@ -144,7 +145,7 @@ class World:
         given = {"uri": self.uri, "folder": str(self.folder), "mode": mode, **more}
         variables = environment(**{STRIKE: strike, VICTIMS: str(self.folder / "victims"), SABOTAGE: self._sabotage})
         with open(self.folder / "driver.log", "a") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.spark_driver", json.dumps(given)],
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -152,10 +153,13 @@ class World:
                 env=variables,
                 cwd=ROOT,
             )
+        # For whoever gives up before it ends; a JVM goes with its driver.
+        self._drivers.append(process)
+        return process
 
     def kill_driver(self, point: str) -> None:
         """At a point, or at any time."""
-        strike = "" if point == "random" else f"{point}:{self._random.randint(1, 6)}"
+        strike = "" if point == "random" else f"{point}:{self._random.randint(1, 3)}"
         process = self.driver("run", strike)
         assert process.stdout is not None
         if process.stdout.readline() and point == "random":
@@ -236,6 +240,9 @@ class World:
 
     def close(self) -> None:
         self.publisher.stop()
+        for driver in self._drivers:
+            driver.kill()
+            driver.wait()
         self.broker.kill()
         self.broker.wait()
         assert self.broker.stdout is not None
@@ -256,6 +263,7 @@ def run(
             # Another one first for each seed, so that few rounds take turns too.
             for number in range(seed, seed + kills):
                 world.kill_driver(points[number % len(points)])
+                sys.stderr.write(f"{time.monotonic() - begin:.0f} s: {world.report.driver_kills}\n")
             if bounces:
                 world.bounce(bounces)
             if workers:
