@@ -58,6 +58,9 @@ bench-quick: build ## the same, once and shortly (under 2 minutes)
 flame: build ## where the compiled broker's time goes: docs/images/flame.svg
 	$(BIN)/python -m bench.flame
 
+bench-path: build ## the message path on Spark, beside a plain join and one process: bench/results/path.json
+	$(BIN)/python -m bench.path
+
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 
 $(VENV)/.dependencies: pyproject.toml
