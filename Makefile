@@ -8,14 +8,14 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted test-compiled test-spark faults check clients bench bench-quick bench-path flame build \
-	clean
+# All that `make help` lists.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: build ## set up and start the broker with its web page
-	$(BIN)/warren serve
+run: build ## set up and start the broker with its web page, and a shop whose orders run through Spark
+	$(BIN)/python examples/demo/run.py
 
 test: build check test-interpreted test-compiled test-spark ## set up, check, and run the suite interpreted and compiled
 
@@ -33,11 +33,14 @@ STATES ?= 500000
 POINTS ?= 0
 CYCLES ?= 20
 MESSAGES ?= 5000000
+KILLS ?= 30
+BOUNCES ?= 100
 
 # Each prints a JSON line, and goes on to the next whatever the one before has found.
-faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES say how much
+faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES, KILLS, BOUNCES
 	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
-		"backlog --messages $(MESSAGES)" "crash_states --states $(STATES)"; do \
+		"backlog --messages $(MESSAGES)" "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
+		"spark_kills --kills $(KILLS) --bounces $(BOUNCES) --workers $(BOUNCES) --brokers $(KILLS)"; do \
 		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; exit $$failed
 
 check: $(VENV)/.dependencies ## style, types and layout
@@ -48,6 +51,9 @@ check: $(VENV)/.dependencies ## style, types and layout
 
 clients: build ## six clients' own test suites, next to RabbitMQ's figures (about 20 minutes)
 	$(BIN)/python -m tests.clients.suites
+
+screenshots: build ## the pictures of docs/web-page.md anew, from a live broker (needs Chromium)
+	$(BIN)/python -m tests.page.screenshots
 
 bench: build ## Warren beside RabbitMQ: bench/results/ (about 15 minutes)
 	$(BIN)/python -m bench.run
@@ -60,6 +66,9 @@ flame: build ## where the compiled broker's time goes: docs/images/flame.svg
 
 bench-path: build ## the message path on Spark, beside a plain join and one process: bench/results/path.json
 	$(BIN)/python -m bench.path
+
+bench-spark: build ## the Spark source beside prebuilt Arrow, and the sink: bench/results/spark.json (about 5 minutes)
+	$(BIN)/python -m bench.spark
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 

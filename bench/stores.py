@@ -40,6 +40,9 @@ class QuietHost:
     def draw(self) -> int:
         return 0
 
+    def stopwatch(self) -> int:
+        return 0
+
     def verify_password(self, *_: object) -> None: ...
 
     def log(self, level: int, text: str) -> None:

@@ -59,6 +59,9 @@ class FakeHost:
         self.draws += 1
         return self.draws
 
+    def stopwatch(self) -> int:
+        return 0
+
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         is_right = bool(password_hash) and password_hash == password
         if self.holds_passwords:

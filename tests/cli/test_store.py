@@ -108,3 +108,49 @@ def test_a_folder_without_a_log_is_an_error_of_one_line(tmp_path: Path, command:
         assert (result.returncode, result.stdout) == (1, "")
         assert result.stderr.startswith("error: there is no ")
         assert result.stderr.count("\n") == 1
+
+
+def with_streams(tmp_path: Path) -> Path:
+    """Several files of a stream, most of them with an index."""
+    world = StoredWorld(SimulatedDisk())
+    world.declare("orders", queue_type="stream", stream_max_segment_size_bytes=1000)
+    for number in range(20):
+        world.publish(f"m{number}" + "." * 100, "orders")
+        world.sync()
+        world.chore()
+    world.store.close()
+    for name, data in world.disk.files().items():
+        (tmp_path / name).write_bytes(data)
+    return tmp_path
+
+
+def test_check_tells_what_streams_hold(tmp_path: Path) -> None:
+    folder = with_streams(tmp_path)
+    before = contents(folder)
+    result = run_warren("store", "check", str(folder))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "0-19" in result.stdout
+    (report,) = json.loads(run_warren("store", "check", str(folder), "--json").stdout)["streams"]
+    assert (report["vhost"], report["stream"], report["messages"], report["next_offset"]) == ("/", "orders", 20, 20)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_check_finds_damage_in_a_stream(tmp_path: Path, which: int) -> None:
+    folder = with_streams(tmp_path)
+    path = sorted(folder.glob("*.stream"))[which]
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    result = run_warren("store", "check", str(folder))
+    assert result.returncode == 1
+    assert f"{path.name} is damaged from byte" in result.stdout
+
+
+def test_dump_writes_the_records_of_a_stream(tmp_path: Path) -> None:
+    folder = with_streams(tmp_path)
+    lines = [json.loads(line) for line in run_warren("store", "dump", str(folder), "--json").stdout.splitlines()]
+    messages = [line for line in lines if line["kind"] == "stream message"]
+    assert [line["stream_offset"] for line in messages] == list(range(20))
+    assert (messages[0]["stream"], messages[0]["exchange"], messages[0]["keys"]) == ("orders", "amq.fanout", ["key"])
+    assert messages[0]["body"].startswith("m0.")

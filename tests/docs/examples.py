@@ -1,7 +1,7 @@
 """Runs the examples of one document in order, as a reader would: one folder, one broker, one block after another.
 
     ```python              run as a script
-    ```python NAME         saved under that name, for later blocks; so are toml and json
+    ```python NAME         saved under that name, for later blocks; so are toml, json and yaml
     ```console             every `$ command` is run, and must print what stands below it (... is any text)
     ```sh                  run as a whole
 
@@ -20,11 +20,11 @@ from pathlib import Path
 
 from tests.cli.serving import Serving, environment
 
-# A second as a rule; the machine may be busy.
-PATIENCE = 60
+# A second as a rule, half a minute where Spark is started; the machine may be busy.
+PATIENCE = 150
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _RUN = {"python", "console", "sh"}
-_SAVED = {"python", "toml", "json"}
+_SAVED = {"python", "toml", "json", "yaml"}
 _SERVE = "warren serve"
 _AMQP_PORT, _HTTP_PORT = "5672", "15672"
 

@@ -12,15 +12,22 @@ from tests.docs.examples import Reader, blocks_in, commands_in, matches
 ROOT = Path(__file__).parents[2]
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+STARTS_SPARK = {"spark.md"}
 WITH_EXAMPLES = [guide for guide in GUIDES if any(block.is_example for block in blocks_in(guide))]
 
 
-def name_of(document: Path) -> str:
+def name_of(document: object) -> str:
+    assert isinstance(document, Path)
     return str(document.relative_to(ROOT))
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("guide", WITH_EXAMPLES, ids=name_of)
+def marked(guide: Path) -> object:
+    """Those that start Spark are run where Spark is run."""
+    return pytest.param(guide, marks=pytest.mark.spark) if guide.name in STARTS_SPARK else guide
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("guide", [marked(guide) for guide in WITH_EXAMPLES], ids=name_of)
 def test_the_examples_run_and_print_what_they_say(guide: Path, tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.store.simulated_disk import SimulatedDisk
 from warren.store.format import FILE_HEADER_SIZE, RECORD_HEADER_SIZE, seed
+from warren.store.stream_format import FILE_ENDING, file_seed, parse_name
 
 if TYPE_CHECKING:
     from tests.faults.crash_workload import Workload
@@ -64,14 +65,21 @@ def as_read(broken: str, files: dict[str, bytes]) -> dict[str, bytes]:
     """no-crc: every checksum fits, whatever became of the bytes it was made for."""
     if broken != NO_CRC:
         return files
-    return {name: _believed(data, int(name[:-4])) if name.endswith(".log") else data for name, data in files.items()}
+    believed = dict(files)
+    for name, data in files.items():
+        stream = parse_name(name, FILE_ENDING)
+        if name.endswith(".log"):
+            believed[name] = _believed(data, int(name[:-4]), FILE_HEADER_SIZE)
+        elif stream is not None and len(data) > 12:
+            believed[name] = _believed(data, file_seed(*stream), int.from_bytes(data[10:12], "big"))
+    return believed
 
 
-def _believed(data: bytes, segment: int) -> bytes:
+def _believed(data: bytes, segment: int, header_size: int) -> bytes:
     fixed = bytearray(data)
-    if len(data) >= FILE_HEADER_SIZE:
-        fixed[FILE_HEADER_SIZE - 4 : FILE_HEADER_SIZE] = struct.pack(">I", zlib.crc32(data[: FILE_HEADER_SIZE - 4]))
-    at = FILE_HEADER_SIZE
+    if len(data) >= header_size:
+        fixed[header_size - 4 : header_size] = struct.pack(">I", zlib.crc32(data[: header_size - 4]))
+    at = header_size
     while data[at : at + 2] == b"WR":
         length = int.from_bytes(data[at + 4 : at + 8], "big")
         payload = data[at + RECORD_HEADER_SIZE : at + RECORD_HEADER_SIZE + length]

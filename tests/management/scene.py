@@ -21,23 +21,29 @@ VHOST: Final = "scene"
 PATIENCE: Final = 20.0
 
 
+TAGS: Final = ("", "management", "policymaker", "monitoring", "administrator")
+
+
 class Api:
     def __init__(self, port: int, login: str = "guest:guest") -> None:
-        self._port = port
+        self.port = port
         encoded = b64encode(login.encode()).decode()
         self._headers = {"Authorization": "Basic " + encoded, "Content-Type": "application/json"}
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        status, text = self.answer(method, path, body)
+        if status >= 400:
+            raise RuntimeError(f"{method} {path}: {status} {text}")
+        return json.loads(text) if text else None
+
+    def answer(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             connection.request(method, path, None if body is None else json.dumps(body), self._headers)
             response = connection.getresponse()
-            text = response.read().decode()
+            return response.status, response.read().decode()
         finally:
             connection.close()
-        if response.status >= 400:
-            raise RuntimeError(f"{method} {path}: {response.status} {text}")
-        return json.loads(text) if text else None
 
     def is_up(self) -> bool:
         try:
@@ -183,13 +189,33 @@ PATHS: Final = (
 def keys_of_all(api: Api, names: dict[str, str]) -> dict[str, list[str]]:
     """By path: every key that the answer holds anywhere, as `a.b`, `a[].b`."""
     found: dict[str, list[str]] = {}
+    for path, target in targets(names).items():
+        keys = keys_in(api.ask("GET", target))
+        # A node's name is a key where states are told by node.
+        found[path] = sorted(key.replace(unquote(names["{node}"]), "{node}") for key in keys)
+    return found
+
+
+def targets(names: dict[str, str]) -> dict[str, str]:
+    """By path: the same with the names that this broker chose."""
+    found: dict[str, str] = {}
     for path in PATHS:
         target = path
         for placeholder, name in names.items():
             target = target.replace(placeholder, name)
-        keys = keys_in(api.ask("GET", target))
-        # A node's name is a key where states are told by node.
-        found[path] = sorted(key.replace(unquote(names["{node}"]), "{node}") for key in keys)
+        found[path] = target
+    return found
+
+
+def statuses_of_all(api: Api, names: dict[str, str]) -> dict[str, dict[str, int]]:
+    """By tag and path: what a user with that tag, who may use the scene's vhost only, is answered."""
+    found: dict[str, dict[str, int]] = {}
+    for tag in TAGS:
+        user = f"tagged-{tag}"
+        api.ask("PUT", f"/api/users/{user}", {"password": "secret", "tags": tag})
+        api.ask("PUT", f"/api/permissions/{VHOST}/{user}", {"configure": ".*", "write": ".*", "read": ".*"})
+        own = Api(api.port, f"{user}:secret")
+        found[tag] = {path: own.answer("GET", target)[0] for path, target in targets(names).items()}
     return found
 
 
@@ -207,7 +233,9 @@ def keys_in(value: Any, prefix: str = "") -> set[str]:
 def main() -> None:
     """`python -m tests.management.scene FILE`: write what the installed RabbitMQ answers."""
     with rabbitmq() as (api, port), played(api, port) as names:
-        Path(sys.argv[1]).write_text(json.dumps(keys_of_all(api, names), indent=0) + "\n")
+        keys = keys_of_all(api, names)
+        recorded = {"keys": keys, "statuses": statuses_of_all(api, names)}
+        Path(sys.argv[1]).write_text(json.dumps(recorded, indent=0) + "\n")
 
 
 @contextlib.contextmanager

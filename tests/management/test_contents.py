@@ -10,11 +10,10 @@ from typing import Any
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 
 from tests.management.asking import Asking
 from warren import Broker
-
-Channel = pika.adapters.blocking_connection.BlockingChannel
 
 
 @pytest.fixture(scope="module")

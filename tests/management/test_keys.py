@@ -13,7 +13,7 @@ from tests.management.scene import PATHS, Api, keys_of_all, played, rabbitmq
 from tests.rabbitmq_node import installed_version
 from warren import Broker
 
-RECORDED: Final = Path(__file__).with_name("rabbitmq-3.10.8-keys.json")
+RECORDED: Final = Path(__file__).with_name("rabbitmq-3.10.8-answers.json")
 
 # What of RabbitMQ's is not here: where, which keys, why.
 MISSING: Final = (
@@ -59,7 +59,7 @@ def ours() -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, list[str]]:
-    recorded: dict[str, list[str]] = json.loads(RECORDED.read_text())
+    recorded: dict[str, list[str]] = json.loads(RECORDED.read_text())["keys"]
     return recorded
 
 

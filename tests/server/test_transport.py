@@ -140,6 +140,14 @@ class BrokenCore:
         raise ZeroDivisionError("and another")
 
 
+class NoTurns:
+    def hold(self) -> None:
+        pass
+
+    def let_go(self, at_once: bool) -> None:
+        pass
+
+
 class Outgoing(asyncio.Transport):
     """What a socket's transport was told."""
 
@@ -168,7 +176,7 @@ class Outgoing(asyncio.Transport):
 def test_nothing_that_the_core_raises_reaches_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> Outgoing:
         core = cast(Node, BrokenCore())
-        transport = AmqpTransport(core, Clock(), asyncio.get_running_loop(), Roster())
+        transport = AmqpTransport(core, Clock(), asyncio.get_running_loop(), Roster(), NoTurns())
         outgoing = Outgoing()
         transport.connection_made(outgoing)
         transport.data_received(b"anything")

@@ -64,6 +64,32 @@ def test_a_query_copies_each_message_once_and_goes_on_later(
     assert sorted(int(row[0]) for row in bodies) == list(range(2000))
 
 
+def test_a_queue_is_drained_and_its_last_batch_settled(
+    spark: SparkSession, broker: BrokerUnderTest, tmp_path: Path
+) -> None:
+    queue = broker.make("classic")
+    options = {} if broker.is_warren else {"spoolDir": str(tmp_path / "spool")}
+    for start in (0, 500):
+        broker.publish(queue, numbered(500, start))
+        frame = (
+            spark.readStream.format("warren")
+            .options(uri=broker.uri, queue=queue, maxOffsetsPerTrigger="200", **options)
+            .load()
+        )
+        (
+            frame.selectExpr("cast(body as string) as body")
+            .writeStream.format("parquet")
+            .options(checkpointLocation=str(tmp_path / "checkpoint"), path=str(tmp_path / "rows"))
+            .trigger(availableNow=True)
+            .start()
+            .awaitTermination()
+        )
+        assert broker.count(queue) == 0
+        assert list(tmp_path.glob("spool/**/*.arrow")) == []
+    rows = spark.read.parquet(str(tmp_path / "rows")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(1000))
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -38,8 +38,21 @@ def vhost_of(node: Node, name: str) -> VHost:
 
 
 def put_user(node: Node, user: User) -> None:
+    before = node.access.find(user.name)
     node.access.put_user(user)
+    _tell_of_user(node, before, user)
     node.record("user", (user.name,), user_definition(user))
+
+
+def _tell_of_user(node: Node, before: User | None, user: User) -> None:
+    if before is None:
+        node.events.emit("user.created", {"name": user.name})
+    elif before.password_hash != user.password_hash:
+        node.events.emit(
+            "user.password.changed" if user.password_hash else "user.password.cleared", {"name": user.name}
+        )
+    if before is None or before.tags != user.tags:
+        node.events.emit("user.tags.set", {"name": user.name, "tags": list(user.tags)})
 
 
 def delete_user(node: Node, name: str) -> bool:
@@ -51,6 +64,7 @@ def delete_user(node: Node, name: str) -> bool:
     if not node.access.delete_user(name):
         return False
     node.unrecord("user", (name,))
+    node.events.emit("user.deleted", {"name": name})
     for connection in list(node.connections.values()):
         if connection.user == name:
             connection.close_by_admin(f"user '{name}' is deleted")
@@ -72,12 +86,14 @@ def set_permission(node: Node, user: str, vhost: str, configure: str, write: str
     node.access.set_permission(user, vhost, configure, write, read)
     value: dict[str, object] = {"user": user, "vhost": vhost, "configure": configure, "write": write, "read": read}
     node.record("permission", (user, vhost), value)
+    node.events.emit("permission.created", value)
     _cancel_unreadable(node, user, vhost)
 
 
 def clear_permission(node: Node, user: str, vhost: str) -> bool:
     found = node.access.clear_permission(user, vhost)
     node.unrecord("permission", (user, vhost))
+    node.events.emit("permission.deleted", {"user": user, "vhost": vhost})
     _cancel_unreadable(node, user, vhost)
     return found
 
@@ -87,11 +103,13 @@ def set_topic_permission(node: Node, user: str, vhost: str, exchange: str, write
     node.access.set_topic_permission(user, vhost, exchange, write, read)
     value: dict[str, object] = {"user": user, "vhost": vhost, "exchange": exchange, "write": write, "read": read}
     node.record("topic_permission", (user, vhost, exchange), value)
+    node.events.emit("topic.permission.created", value)
 
 
 def clear_topic_permission(node: Node, user: str, vhost: str, exchange: str) -> bool:
     found = node.access.clear_topic_permission(user, vhost, exchange)
     node.unrecord("topic_permission", (user, vhost, exchange))
+    node.events.emit("topic.permission.deleted", {"user": user, "vhost": vhost, "exchange": exchange})
     return found
 
 
@@ -129,6 +147,7 @@ def set_policy(
     place = vhost_of(node, vhost)
     policy = place.policies.set(name, pattern, definition, priority, apply_to)
     node.record("policy", (vhost, name), policy_definition(policy))
+    node.events.emit("policy.set", policy_definition(policy))
     place.reapply_policies()
     return policy
 
@@ -137,6 +156,7 @@ def delete_policy(node: Node, vhost: str, name: str) -> bool:
     place = vhost_of(node, vhost)
     found = place.policies.delete(name)
     node.unrecord("policy", (vhost, name))
+    node.events.emit("policy.cleared", {"vhost": vhost, "name": name})
     place.reapply_policies()
     return found
 
@@ -147,6 +167,7 @@ def set_operator_policy(
     place = vhost_of(node, vhost)
     policy = place.policies.set_operator(name, pattern, definition, priority, apply_to)
     node.record("operator_policy", (vhost, name), policy_definition(policy))
+    node.events.emit("policy.set", policy_definition(policy))
     place.reapply_policies()
     return policy
 
@@ -155,6 +176,7 @@ def delete_operator_policy(node: Node, vhost: str, name: str) -> bool:
     place = vhost_of(node, vhost)
     found = place.policies.delete_operator(name)
     node.unrecord("operator_policy", (vhost, name))
+    node.events.emit("operator.policy.cleared", {"vhost": vhost, "name": name})
     place.reapply_policies()
     return found
 
@@ -194,6 +216,7 @@ def set_parameter(node: Node, vhost: str, component: str, name: str, value: obje
         vhost_of(node, vhost).parameters[(component, name)] = value
         definition: dict[str, object] = {"vhost": vhost, "component": component, "name": name, "value": value}
         node.record("parameter", (vhost, component, name), definition)
+        node.events.emit("parameter.set", definition)
 
 
 def clear_parameter(node: Node, vhost: str, component: str, name: str) -> bool:
@@ -205,6 +228,7 @@ def clear_parameter(node: Node, vhost: str, component: str, name: str) -> bool:
         return found
     found = vhost_of(node, vhost).parameters.pop((component, name), None) is not None
     node.unrecord("parameter", (vhost, component, name))
+    node.events.emit("parameter.cleared", {"vhost": vhost, "component": component, "name": name})
     return found
 
 
@@ -213,12 +237,14 @@ def set_global_parameter(node: Node, name: str, value: object) -> None:
         node.settings.cluster_name = value
     node.global_parameters[name] = value
     node.record("global_parameter", (name,), {"name": name, "value": value})
+    node.events.emit("parameter.set", {"component": "global", "name": name, "value": value})
 
 
 def clear_global_parameter(node: Node, name: str) -> bool:
     found = name in node.global_parameters
     node.global_parameters.pop(name, None)
     node.unrecord("global_parameter", (name,))
+    node.events.emit("parameter.cleared", {"component": "global", "name": name})
     return found
 
 
@@ -266,6 +292,12 @@ def update_vhost(node: Node, name: str, description: str, tags: list[str], defau
     vhost.tags = tags
     vhost.default_queue_type = default_queue_type
     node.record("vhost", (name,), vhost_definition(vhost))
+
+
+def set_tracing(node: Node, name: str, is_on: bool) -> None:
+    """The firehose of a vhost. It ends with the process, as in RabbitMQ: nobody wants to find it on by surprise."""
+    vhost_of(node, name).tracing = is_on
+    node.watching_changed()
 
 
 def vhost_definition(vhost: VHost) -> dict[str, object]:

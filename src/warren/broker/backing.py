@@ -93,6 +93,17 @@ class Backing:
             entry = self.fetch()
         return count
 
+    def settle_to(self, sequence: i64) -> i64:
+        """Settle all that is ready up to this sequence; gives their number."""
+        count: i64 = 0
+        head = self.peek()
+        while head is not None and head.sequence <= sequence:
+            self.fetch()
+            self.settle(head)
+            count += 1
+            head = self.peek()
+        return count
+
     def snapshot(self, limit: i64) -> list[Entry]:
         """The first `limit` entries in the order of delivery, without taking them."""
         return self.browse(0, limit)

@@ -415,6 +415,7 @@ class Channel:
             return
         self.is_closed = True
         self.connection.node.counters.channel_closed(self.counters)
+        self.connection.node.events.channel("closed", self)
         self.content = None
         close_reply_queue(self)
         self.stop_consuming()

@@ -140,6 +140,7 @@ class Connection:
         channel = Channel(self, number)
         self.channels[number] = channel
         self.node.counters.channels_opened += 1
+        self.node.events.channel("created", channel)
         self.send(replies.channel_open_ok(number))
 
     def forget_channel(self, channel: Channel) -> None:

@@ -10,6 +10,7 @@ from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.amqp.methods import BasicCancel, BasicConsume, BasicGet, BasicQos
 from warren.broker.arguments import QUORUM, integer, integer_problem, resource
+from warren.broker.browser import BROWSE, BROWSE_FROM, SETTLE_TO, Browser, begin_browsing, new_browser, wants_to_browse
 from warren.broker.consumer import Consumer
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, close_reply_queue, open_reply_queue
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from warren.broker.channel import Channel
 
 # Consumer arguments that streams do not know, and that only they know.
-_OF_QUEUES: Final = ("x-priority",)
+_OF_QUEUES: Final = ("x-priority", BROWSE, BROWSE_FROM, SETTLE_TO)
 _OF_STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
 
 
@@ -37,6 +38,9 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     consumer = _consumer(channel, queue, tag, method)
     channel.consumers[tag] = consumer
     queue.add_consumer(consumer)
+    if isinstance(consumer, Browser):
+        begin_browsing(consumer)
+        return
     if not method.no_wait:
         channel.connection.send(replies.consume_ok(channel.number, tag))
     channel.connection.node.monitor.drain(queue)
@@ -52,6 +56,9 @@ def _consumer(channel: Channel, queue: Queue, tag: str, method: BasicConsume) ->
     if queue.type == QUORUM and channel.prefetch != 0:
         what = resource("queue", queue.name, queue.vhost)
         raise NotImplementedByBroker(f"{what} does not support global qos")
+    if wants_to_browse(method.arguments):
+        _check_owner(queue, method.exclusive)
+        return new_browser(channel, queue, tag, method)
     priority = _priority(method.arguments, queue)
     _check_exclusive(queue, method.exclusive)
     return Consumer(channel, queue, tag, method.no_ack, method.exclusive, priority, method.arguments)
@@ -89,6 +96,16 @@ def _check_arguments(queue: Queue, arguments: Table) -> None:
 def _check_exclusive(queue: Queue, wants_exclusive: bool) -> None:
     in_use = queue.exclusive_consumer is not None
     if wants_exclusive and (queue.consumers.count > 0 or queue.single_active):
+        in_use = True
+    if in_use:
+        raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")
+
+
+def _check_owner(queue: Queue, wants_exclusive: bool) -> None:
+    """Copies harm nobody: an exclusive browser keeps out those who take messages, and other exclusive ones."""
+    owner = queue.exclusive_consumer
+    in_use = owner is not None and (wants_exclusive or not isinstance(owner, Browser))
+    if wants_exclusive and queue.consumers.count > len(queue.browsers):
         in_use = True
     if in_use:
         raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")
@@ -138,6 +155,8 @@ def get(channel: Channel, method: BasicGet) -> None:
         channel.connection.send(replies.get_empty(channel.number))
         return
     message = entry.message
+    if channel.connection.node.is_watched:
+        channel.connection.node.watch_delivery(channel, queue, entry)
     channel.counters.got += 1
     if method.no_ack:
         queue.counters.got_no_ack += 1

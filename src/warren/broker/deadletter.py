@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from warren.amqp.fields import Field, Table, field_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import Properties, encode_properties
+from warren.broker.awaiting import Awaiting
 from warren.broker.exchanges.base import Envelope
 from warren.broker.message import Delivery, Entry, Message, Origin
 from warren.broker.queue import REASON_REJECTED, Queue
@@ -32,6 +33,19 @@ class DeadLetter:
         self.stored = stored
 
 
+class AwaitingSettle(Awaiting):
+    """It is gone from its old queue once it is durable in the new ones."""
+
+    def __init__(self, position: i64, letter: DeadLetter) -> None:
+        super().__init__(position)
+        self.letter = letter
+
+    def reached(self) -> None:
+        queue = self.letter.queue
+        if not queue.deleted:
+            queue.backing.settle(self.letter.entry)
+
+
 class DeadLetters:
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -45,19 +59,26 @@ class DeadLetters:
         """Republish all that waits, and what that kills in turn."""
         while self.waiting:
             letter = self.waiting.popleft()
-            self._republish(letter)
-            if letter.stored:
+            is_streamed = self._republish(letter)
+            if not letter.stored:
+                continue
+            store = self.node.store
+            if is_streamed and store.position > store.synced:
+                self.node.await_position(AwaitingSettle(store.position, letter))
+            else:
                 letter.queue.backing.settle(letter.entry)
 
-    def _republish(self, letter: DeadLetter) -> None:
+    def _republish(self, letter: DeadLetter) -> bool:
+        """True when it went to a stream, whose files are not the log's: a crash could keep one and lose the other."""
         queue = letter.queue
         vhost = self.node.vhosts.get(queue.vhost)
         name = queue.options.dead_letter_exchange
         if vhost is None or name is None:
-            return
+            return False
         exchange = vhost.exchanges.get(name)
         if exchange is None:
-            return
+            return False
+        is_streamed = False
         queue.counters.dead_lettered += 1
         message = self._buried(letter, name)
         headers = message.properties().headers
@@ -71,6 +92,9 @@ class DeadLetters:
                 continue
             exchange.published_out += 1
             self.node.monitor.publish(destination, delivery)
+            if destination.keeps_all:
+                is_streamed = True
+        return is_streamed
 
     def _buried(self, letter: DeadLetter, exchange: str) -> Message:
         """The same body under new headers, exchange and keys."""

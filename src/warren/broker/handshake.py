@@ -167,6 +167,7 @@ class Handshake:
         connection = self.connection
         node = connection.node
         node.logins.noted("amqp091", connection.peer_host, is_right, node.now)
+        node.events.login(is_right, connection, user)
         if not is_right:
             self._refuse_login(f"{connection.mechanism} login refused: user '{user}' - invalid credentials")
         if user in node.settings.loopback_users and not is_loopback(connection.peer_host):

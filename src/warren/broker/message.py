@@ -88,6 +88,8 @@ class Entry:
         self.address: i64 = 0
         # Who holds it unacked; None while it waits, and after basic.get.
         self.consumer: Consumer | None = None
+        # It is with a browser; the queue has the message itself.
+        self.is_copy = False
         # Its queue failed while a client held it, and began anew without it.
         self.lost = False
 

@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.access import Access, User
+from warren.broker.awaiting import Awaiting, AwaitingAnswer
 from warren.broker.confirm import Confirms
 from warren.broker.connection import Connection
 from warren.broker.credit import Credit
 from warren.broker.deadletter import DeadLetters
+from warren.broker.events import EVENT_EXCHANGE, Events
 from warren.broker.exchanges.base import ExchangeDecorator
+from warren.broker.firehose import trace_delivery
 from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.journey import Journeys
 from warren.broker.logins import Logins
+from warren.broker.message import Entry
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
 from warren.broker.queue import Queue
@@ -28,23 +33,17 @@ from warren.broker.settings import Settings
 from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.vhost import VHost
+from warren.broker.watched import publish_watched
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
 from warren.errors import NO_METHOD, NotAllowed, WarrenError
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
 
+# As publishers are told of them.
+_ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors"}
 _PUBLISH: Final = "basic.publish"
 _ACK: Final = "basic.ack"
-
-
-class Awaiting:
-    """An answer that waits for the store to reach a position."""
-
-    def __init__(self, position: i64, channel: Channel, seqno: i64) -> None:
-        self.position: i64 = position
-        self.channel = channel
-        self.seqno: i64 = seqno
 
 
 class Node:
@@ -75,6 +74,10 @@ class Node:
         # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
         self.intercepts_ack = False
+        # Somebody wants journeys, or a vhost is traced: publishes and deliveries take the way of watched.py.
+        self.is_watched = False
+        self.journeys = Journeys(self)
+        self.events = Events(self)
         self.exchange_decorators: list[ExchangeDecorator] = []
         self.queue_decorators: list[QueueDecorator] = []
         self.vhosts: dict[str, VHost] = {}
@@ -162,17 +165,22 @@ class Node:
     # -- the store -------------------------------------------------------------------------------------------------
 
     def await_sync(self, channel: Channel, seqno: i64) -> None:
-        self._awaiting.append(Awaiting(self.store.position, channel, seqno))
+        self._awaiting.append(AwaitingAnswer(self.store.position, channel, seqno))
+
+    def await_position(self, awaiting: Awaiting) -> None:
+        """One that waits for the store's position of now."""
+        self._awaiting.append(awaiting)
 
     def release_synced(self) -> None:
         """Answer all that the store has made durable since, and pay back credit once it follows again."""
         awaiting = self._awaiting
         synced = self.store.synced
         while awaiting and awaiting[0].position <= synced:
-            waiter = awaiting.popleft()
-            waiter.channel.sync_reached(waiter.seqno)
+            awaiting.popleft().reached()
         for stream in self.store.take_committed():
             self.drain_soon(stream)
+        if self.journeys.awaiting:
+            self.journeys.confirm_synced(synced)
         if self.in_debt and not self.store.is_behind():
             in_debt, self.in_debt = self.in_debt, {}
             for credit in in_debt:
@@ -206,6 +214,7 @@ class Node:
         if vhost is not None:
             vhost.connections += 1
         self.counters.connections_opened += 1
+        self.events.connection("created", connection)
         self.user_connections[connection.user] = self.user_connections.get(connection.user, 0) + 1
 
     def forget(self, connection: Connection) -> None:
@@ -213,6 +222,7 @@ class Node:
             return
         connection.vhost.connections -= 1
         self.counters.connections_closed += 1
+        self.events.connection("closed", connection)
         left = self.user_connections[connection.user] - 1
         if left > 0:
             self.user_connections[connection.user] = left
@@ -261,11 +271,12 @@ class Node:
     # -- alarms ----------------------------------------------------------------------------------------------------
 
     def set_alarm(self, name: str, on: bool) -> None:
-        """`name` is memory or disk. Publishers are blocked at their next publish, and freed when all is well."""
+        """`name` is memory, disk or fd. Publishers are blocked at their next publish, and freed when all is well."""
         if on:
             self.alarms[name] = True
         else:
             self.alarms.pop(name, None)
+        self.events.emit("alarm.set" if on else "alarm.cleared", {"source": name, "node": self.settings.node_name})
         self.alarmed = len(self.alarms) > 0
         if not self.alarmed:
             for connection in list(self.connections.values()):
@@ -273,7 +284,17 @@ class Node:
             self.host.wake()
 
     def alarm_text(self) -> str:
-        return "low on " + " & ".join([name for name in ("memory", "disk") if name in self.alarms])
+        return "low on " + " & ".join([_ALARM_TEXTS[name] for name in _ALARM_TEXTS if name in self.alarms])
+
+    def watch_publish(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64, asked: bool) -> None:
+        publish_watched(channel, arguments, content, body_size, asked)
+
+    def watch_delivery(self, channel: Channel, queue: Queue, entry: Entry) -> None:
+        if channel.vhost.tracing:
+            trace_delivery(channel, queue.name, entry)
+
+    def watching_changed(self) -> None:
+        self.is_watched = self.journeys.is_on() or any(vhost.tracing for vhost in self.vhosts.values())
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
@@ -293,6 +314,9 @@ class Node:
         vhost = VHost(self, name, description, tags)
         vhost.default_queue_type = default_queue_type
         self.vhosts[name] = vhost
+        if name == self.settings.default_vhost:
+            vhost.add_system_exchange(EVENT_EXCHANGE, "topic")
+        self.events.emit("vhost.created", {"name": name, "description": description, "tags": list(vhost.tags)})
         definition: dict[str, object] = {"name": name, "description": description, "tags": list(vhost.tags)}
         if default_queue_type is not None:
             definition["default_queue_type"] = default_queue_type
@@ -315,6 +339,8 @@ class Node:
         self.access.forget_vhost(name)
         self.unrecord("vhost", (name,))
         self.topology_changed()
+        self.watching_changed()
+        self.events.emit("vhost.deleted", {"name": name})
         return True
 
     def bootstrap(self, algorithm: str, password_hash: str) -> None:

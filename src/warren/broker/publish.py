@@ -22,6 +22,7 @@ from warren.amqp.properties import PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.broker import checks
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
+from warren.broker.journey import HEADER_BYTES
 from warren.broker.message import Delivery, Message, Origin
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, deliver_reply, name_reply_address
@@ -34,10 +35,21 @@ if TYPE_CHECKING:
 _MANDATORY: Final = 1
 _IMMEDIATE: Final = 2
 # In a content header frame: where the property flags stand, and delivery_mode when it is the only property.
-_FLAGS_AT: Final[i64] = 19
+FLAGS_AT: Final[i64] = 19
 _MODE_AT: Final[i64] = 21
 _ONLY_DELIVERY_MODE: Final[i64] = 0x1000
 _TARGETS_MAX: Final = 4096
+
+
+def header_end(content: bytes) -> i64:
+    """Where the properties end in the content's first frame."""
+    return 7 + i64(read_i32_be(content, 3))
+
+
+def exchange_name(arguments: bytes) -> str:
+    """Of a publish frame; empty also when it cannot be read, which is found out soon enough."""
+    end = 3 + (arguments[2] if len(arguments) > 2 else 0)
+    return arguments[3:end].decode("utf-8", "replace")
 
 
 class Target:
@@ -54,11 +66,14 @@ class Target:
 def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
     """`arguments` are those of the method frame, `content` the header and body frames as they came."""
     node = channel.connection.node
+    if node.is_watched:
+        node.watch_publish(channel, arguments, content, body_size, False)
+        return
     if body_size > node.settings.max_message_size:
         checks.refuse_size(body_size, node.settings.max_message_size)
-    target = _target(channel, arguments)
+    target = target_of(channel, arguments)
     message = Message(target.origin, content, channel.number, body_size)
-    flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
+    flags: i64 = i64(read_i16_be(content, FLAGS_AT)) & 0xFFFF
     header = i64(read_i32_be(content, 3))
     peek: PropertyPeek | None = None
     if flags == _ONLY_DELIVERY_MODE and header == 15:
@@ -67,8 +82,11 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     elif flags == 0 and header == 14:
         seqno = channel.next_seqno()
     else:
-        peek = peek_properties(content, _FLAGS_AT, 7 + header)
-        seqno = _read_properties(channel, message, peek)
+        peek = peek_properties(content, FLAGS_AT, 7 + header)
+        if peek.headers_end > 0 and content.find(HEADER_BYTES, peek.headers_start, peek.headers_end) >= 0:
+            node.watch_publish(channel, arguments, content, body_size, True)
+            return
+        seqno = read_properties(channel, message, peek)
     queues = target.queues
     if queues is None or message.origin is not target.origin:
         for key in message.origin.keys:
@@ -76,7 +94,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     if peek is not None and peek.user_id is not None:
         checks.user_id(channel, peek.user_id)
     if queues is None or message.origin is not target.origin:
-        queues = _route(channel, target, message, peek)
+        queues = route_to(channel, target, message, peek)
     target.exchange.published_in += 1
     target.exchange.published_out += len(queues)
     channel.counters.published += 1
@@ -87,7 +105,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
         deliver_to_queues(channel, delivery, queues)
 
 
-def _target(channel: Channel, arguments: bytes) -> Target:
+def target_of(channel: Channel, arguments: bytes) -> Target:
     """Permission, existence, internal: asked once per publish frame, until anything changes."""
     connection = channel.connection
     node = connection.node
@@ -113,7 +131,7 @@ def _target(channel: Channel, arguments: bytes) -> Target:
     return target
 
 
-def _read_properties(channel: Channel, message: Message, peek: PropertyPeek) -> i64:
+def read_properties(channel: Channel, message: Message, peek: PropertyPeek) -> i64:
     """What the path must know of the properties, and the checks that come with it. Gives the sequence number."""
     if peek.reply_to is not None and peek.reply_to == REPLY_QUEUE:
         name_reply_address(channel, message)
@@ -130,7 +148,7 @@ def _read_properties(channel: Channel, message: Message, peek: PropertyPeek) -> 
     return seqno
 
 
-def _route(channel: Channel, target: Target, message: Message, peek: PropertyPeek | None) -> list[Queue]:
+def route_to(channel: Channel, target: Target, message: Message, peek: PropertyPeek | None) -> list[Queue]:
     """The queues for this message; remembered where the key alone decides.
 
     Empty results are not kept: a queue that is declared later must be found without telling anybody.

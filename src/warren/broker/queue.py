@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from warren.amqp.fields import Table
 from warren.broker.arguments import QueueOptions, integer
 from warren.broker.backing import Backing
+from warren.broker.browser import Browser, feed_browsers
 from warren.broker.consumer import Consumer, Consumers
 from warren.broker.deduplication import Deduplication
 from warren.broker.exact_expiry import ExactExpiry
@@ -91,6 +92,8 @@ class Queue(Destination):
         self.counters = QueueCounters()
         self.consumers = Consumers()
         self.exclusive_consumer: Consumer | None = None
+        # Those of its consumers that only get copies.
+        self.browsers: list[Browser] = []
         self.single_active = "x-single-active-consumer" in arguments and bool(
             arguments["x-single-active-consumer"].value
         )
@@ -146,6 +149,8 @@ class Queue(Destination):
             return True
         entry = self._entry(message)
         backing.publish(entry)
+        if self.browsers:
+            self.node.drain_soon(self)
         if options.has_length_limit:
             drop_excess(self)
         if self.has_expiring:
@@ -202,10 +207,14 @@ class Queue(Destination):
                 backing.settle(entry)
         if self.has_expiring:
             arm_expiry(self)
+        if self.browsers:
+            feed_browsers(self)
 
     def _hand_over(self, consumer: Consumer, entry: Entry) -> None:
         unacked = consumer.channel.unacked
         counters = self.counters
+        if self.node.is_watched:
+            self.node.watch_delivery(consumer.channel, self, entry)
         if entry.redelivered:
             counters.redelivered += 1
         if consumer.no_ack:
@@ -255,13 +264,16 @@ class Queue(Destination):
     def reject(self, entry: Entry) -> None:
         """Rejected for good: dead-lettered where there is somewhere to go."""
         self._release(entry)
-        self.remove(entry, REASON_REJECTED)
+        if not entry.is_copy:
+            self.remove(entry, REASON_REJECTED)
 
     def requeue(self, entries: list[Entry]) -> None:
         """Given back: each to its own place, marked as handed out before."""
         limit = self.options.delivery_limit
         for entry in entries:
             self._release(entry)
+            if entry.is_copy:
+                continue
             entry.redelivered = True
             entry.returns += 1
             if limit >= 0 and entry.returns > limit:
@@ -303,6 +315,12 @@ class Queue(Destination):
         waiting: i64 = 0 if self.retry is None else self.retry.purge()
         return waiting + self.backing.purge()
 
+    def settle_to(self, sequence: i64) -> None:
+        """As if everything that is ready up to this sequence had been acked."""
+        self.counters.acked += self.backing.settle_to(sequence)
+        if self.has_expiring:
+            arm_expiry(self)
+
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add_consumer(self, consumer: Consumer) -> None:
@@ -310,26 +328,33 @@ class Queue(Destination):
             consumer.active = False
         self.consumers.add(consumer)
         self.had_consumers = True
+        if isinstance(consumer, Browser):
+            self.browsers.append(consumer)
         if consumer.exclusive:
             self.exclusive_consumer = consumer
+        self.node.events.consumer("created", consumer)
         self.tell_decorators()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         if not self.consumers.remove(consumer):
             return
+        if isinstance(consumer, Browser):
+            self.browsers.remove(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
         if self.single_active and consumer.active and not self.deleted:
             self._promote()
         self.last_used = self.node.now
         self.arm_idle()
+        self.node.events.consumer("deleted", consumer)
         self.tell_decorators()
 
     def _promote(self) -> None:
-        waiting = self.consumers.all()
-        if waiting:
-            waiting[0].active = True
-            self.drain()
+        for consumer in self.consumers.all():
+            if not isinstance(consumer, Browser):
+                consumer.active = True
+                self.drain()
+                return
 
     def is_unused_auto_delete(self) -> bool:
         return self.auto_delete and self.had_consumers and self.consumers.count == 0 and not self.deleted
@@ -378,6 +403,7 @@ class Queue(Destination):
     def restart(self) -> None:
         """After a failure: begin again with what the store still has."""
         self.consumers = Consumers()
+        self.browsers.clear()
         self.exclusive_consumer = None
         self.unacked = 0
         self.unacked_bytes = 0

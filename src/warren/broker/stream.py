@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from warren.broker.connection import Connection
     from warren.broker.node import Node
 
-# What one consumer may read in a turn: ten that replay a stream leave room for those who publish.
-TURN_BYTES: Final[i64] = 131072
+# What is read in a turn, by one consumer and by all of a stream: however many replay it, those who publish have room.
+READER_BYTES: Final[i64] = 65536
+TURN_BYTES: Final[i64] = 262144
 _FILTER_VALUE: Final = "x-stream-filter-value"
 _FILTER_VALUE_BYTES: Final = b"x-stream-filter-value"
 # In a content header frame: where the property flags stand.
@@ -99,7 +100,8 @@ class Stream(Queue):
         assert isinstance(backing, StreamLog)
         self.log: StreamLog = backing
         self.readers: list[StreamConsumer] = []
-        self._first_reader: i64 = 0
+        # Whose turn it was last.
+        self._turn: i64 = 0
         self._set_retention()
 
     def _open_backing(self) -> Backing:
@@ -129,33 +131,36 @@ class Stream(Queue):
         """Everybody gets a little, and whoever could take more goes on in the next turn."""
         readers = self.readers
         count: i64 = len(readers)
-        if count == 0:
-            return
-        first = self._first_reader % count
-        self._first_reader = first + 1
+        rest = TURN_BYTES
         goes_on = False
-        for index in range(count):
-            if self._feed(readers[(first + index) % count]):
+        turn = self._turn
+        for _ in range(count):
+            if rest <= 0:
                 goes_on = True
+                break
+            turn = turn + 1 if turn + 1 < count else 0
+            used = self._feed(readers[turn])
+            rest -= used
+            if used >= READER_BYTES:
+                goes_on = True
+        self._turn = turn
         if goes_on:
             self.node.drain_later(self)
 
-    def _feed(self, consumer: StreamConsumer) -> bool:
-        """True when there may be more for it."""
+    def _feed(self, consumer: StreamConsumer) -> i64:
+        """Gives what was read for it: with READER_BYTES there may be more."""
         cursor = consumer.cursor
-        budget = TURN_BYTES
-        while consumer.can_take():
-            if budget <= 0:
-                return True
+        used: i64 = 0
+        while used < READER_BYTES and consumer.can_take():
             record = cursor.next()
             if record is None:
-                return False
-            budget -= record.size()
+                break
+            used += record.size()
             if consumer.wants(record):
                 self.counters.delivered += 1
                 self.unacked += 1
                 consumer.send_record(record)
-        return False
+        return used
 
     def get(self) -> Entry | None:
         raise NotImplementedByBroker(f"basic.get not supported by stream queues {self._resource()}")

@@ -51,6 +51,8 @@ class VHost:
         self.limits: dict[str, int] = {}
         self.parameters: dict[tuple[str, str], object] = {}
         self.connections: i64 = 0
+        # The firehose is on: see firehose.py.
+        self.tracing = False
         # Bindings by where they lead, so that they can go with their destination.
         self._incoming: dict[Destination, list[Binding]] = {}
         self.exchanges[""] = DefaultExchange(name, self.queues)
@@ -84,9 +86,14 @@ class VHost:
         if isinstance(exchange, DelayedExchange):
             exchange.schedule = Schedule(self.node, exchange, incarnation or self.node.host.token())
         self._install(exchange)
+        self.node.events.exchange("created", exchange)
         if durable:
             self.node.record("exchange", (self.name, name), self._exchange_definition(exchange))
         return exchange
+
+    def add_system_exchange(self, name: str, type_: str) -> None:
+        """One that only the broker publishes to; it is there in every start, so it is not recorded."""
+        self._install(create(type_, self.name, name, True, False, True))
 
     def _install(self, exchange: Exchange) -> None:
         exchange.decorators = self.node.exchange_decorators
@@ -119,6 +126,7 @@ class VHost:
             schedule.close()
             self.node.store.delete(schedule)
         self.node.unrecord("exchange", (self.name, exchange.name))
+        self.node.events.exchange("deleted", exchange)
         self.node.topology_changed()
 
     # -- queues ----------------------------------------------------------------------------------------------------
@@ -177,6 +185,7 @@ class VHost:
         self.node.counters.queues_created += 1
         for decorator in queue.decorators:
             decorator.startup(queue)
+        self.node.events.queue("created", queue)
         return queue
 
     def arguments_changed(self, queue: Queue) -> None:
@@ -220,6 +229,7 @@ class VHost:
         self.node.release_credit(queue)
         self.node.unrecord("queue", (self.name, queue.name))
         self.node.counters.queues_deleted += 1
+        self.node.events.queue("deleted", queue)
         self.node.topology_changed()
 
     # -- bindings --------------------------------------------------------------------------------------------------
@@ -238,6 +248,7 @@ class VHost:
         if exchange.durable and self.is_durable(target):
             self.node.record("binding", self._binding_key(binding), self._binding_definition(binding))
         self.node.topology_changed()
+        self.node.events.binding("created", self.name, binding)
         return True
 
     def remove_binding(
@@ -254,6 +265,7 @@ class VHost:
         self._incoming[target].remove(binding)
         self.node.unrecord("binding", self._binding_key(binding))
         self.node.topology_changed()
+        self.node.events.binding("deleted", self.name, binding)
         self._delete_if_unused(exchange)
         return True
 
@@ -287,6 +299,7 @@ class VHost:
         for binding in self._incoming.pop(destination, []):
             source = self.exchanges.get(binding.source)
             self.node.unrecord("binding", self._binding_key(binding))
+            self.node.events.binding("deleted", self.name, binding)
             if source is not None and source.unbind(binding.identity) is not None:
                 self._delete_if_unused(source)
 
@@ -294,6 +307,7 @@ class VHost:
         source.unbind(binding.identity)
         self._incoming[binding.destination].remove(binding)
         self.node.unrecord("binding", self._binding_key(binding))
+        self.node.events.binding("deleted", self.name, binding)
 
     def _delete_if_unused(self, exchange: Exchange) -> None:
         """An auto-delete exchange goes with its last binding."""

@@ -36,6 +36,9 @@ class Host(Protocol):
     def draw(self) -> int:
         """A random number of 32 bits."""
 
+    def stopwatch(self) -> int:
+        """Nanoseconds of a clock whose differences are what counts."""
+
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         """Check off the loop, then call connection.password_verified(ok), at once or later."""
 

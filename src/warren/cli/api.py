@@ -6,7 +6,7 @@ import http.client
 import json
 from base64 import b64encode
 from typing import Any, Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import click
 
@@ -25,7 +25,7 @@ url_option = click.option(
 
 
 class Api:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise WarrenError(f"{url} is not an address like {DEFAULT_URL}")
@@ -35,24 +35,31 @@ class Api:
         self._headers = {
             "Authorization": "Basic " + b64encode(login.encode()).decode(),
             "Content-Type": "application/json",
+            **(headers or {}),
         }
 
-    def get(self, *path: str) -> Any:
-        return self._ask("GET", path, None)
+    def get(self, *path: str, **query: object) -> Any:
+        return self._ask("GET", path, None, query)
 
     def put(self, *path: str, body: object) -> Any:
-        return self._ask("PUT", path, body)
+        return self._ask("PUT", path, body, {})
 
     def post(self, *path: str, body: object) -> Any:
-        return self._ask("POST", path, body)
+        return self._ask("POST", path, body, {})
 
-    def delete(self, *path: str) -> Any:
-        return self._ask("DELETE", path, None)
+    def patch(self, *path: str, body: object) -> Any:
+        return self._ask("PATCH", path, body, {})
 
-    def _ask(self, method: str, path: tuple[str, ...], body: object) -> Any:
+    def delete(self, *path: str, **query: object) -> Any:
+        return self._ask("DELETE", path, None, query)
+
+    def _ask(self, method: str, path: tuple[str, ...], body: object, query: dict[str, object]) -> Any:
         kind = http.client.HTTPSConnection if self._is_encrypted else http.client.HTTPConnection
         connection = kind(self._where, timeout=TIMEOUT)
         target = "/api/" + "/".join(quote(part, safe="") for part in path)
+        asked = {name: value for name, value in query.items() if value is not None}
+        if asked:
+            target += "?" + urlencode(asked)
         try:
             connection.request(method, target, None if body is None else json.dumps(body), self._headers)
             response = connection.getresponse()

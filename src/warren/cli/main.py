@@ -15,13 +15,34 @@ from warren.errors import WarrenError
 EXIT_INTERRUPTED: Final = 130
 # Module and name of each command.
 COMMANDS: Final = {
+    "archive": ("warren.cli.archive", "archive"),
+    "bindings": ("warren.cli.topology", "bindings"),
+    "channels": ("warren.cli.clients", "channels"),
+    "connections": ("warren.cli.clients", "connections"),
+    "consume": ("warren.cli.messages", "consume"),
+    "consumers": ("warren.cli.clients", "consumers"),
+    "declare": ("warren.cli.topology", "declare"),
+    "doctor": ("warren.cli.doctor", "doctor"),
+    "exchanges": ("warren.cli.topology", "exchanges"),
     "export": ("warren.cli.definitions", "export"),
+    "get": ("warren.cli.messages", "get"),
     "import": ("warren.cli.definitions", "import_"),
+    "peek": ("warren.cli.messages", "peek"),
     "perf": ("warren.cli.perf", "perf"),
+    "pipeline": ("warren.cli.pipeline", "pipeline"),
+    "policies": ("warren.cli.topology", "policies"),
+    "publish": ("warren.cli.messages", "publish"),
+    "queues": ("warren.cli.queues", "queues"),
+    "redrive": ("warren.cli.redrive", "redrive"),
+    "replay": ("warren.cli.replay", "replay"),
     "route": ("warren.cli.route", "route"),
+    "scheduled": ("warren.cli.scheduled", "scheduled"),
     "serve": ("warren.cli.serve", "serve"),
+    "status": ("warren.cli.status", "status"),
     "store": ("warren.cli.store", "store"),
+    "trace": ("warren.cli.trace", "trace"),
     "users": ("warren.cli.users", "users"),
+    "vhosts": ("warren.cli.topology", "vhosts"),
 }
 
 

@@ -1,4 +1,4 @@
-"""`warren store`: look into the message log of a broker, running or not, or into a copy of it. Nothing is changed."""
+"""`warren store`: look into the messages of a broker, running or not, or into a copy of them. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -48,6 +48,12 @@ def _print(report: Report) -> None:
     for row in report.queues:
         table.add_row(row.vhost, row.queue, str(row.level), str(row.messages), str(row.bytes))
     console.print(table)
+    if report.streams:
+        streams = Table("vhost", "stream", "files", "offsets", "messages", "bytes")
+        for each in report.streams:
+            offsets = f"{each.first_offset}-{each.next_offset - 1}" if each.messages else ""
+            streams.add_row(each.vhost, each.stream, str(each.files), offsets, str(each.messages), str(each.bytes))
+        console.print(streams)
     live = sum(row.live for row in report.segments)
     size = sum(row.bytes for row in report.segments)
     console.print(f"{len(report.segments)} segments, {size} bytes, {live} live entries", markup=False, highlight=False)
@@ -62,7 +68,7 @@ def _print(report: Report) -> None:
 @directory_argument
 @json_option
 def dump(directory: Path, as_json: bool) -> None:
-    """Write every record of the log in DIR, one per line, in the order in which they were written."""
+    """Write every record in DIR, one per line, in the order in which they were written: the log, then each stream."""
     for record in dump_store(directory):
         click.echo(_json_line(record) if as_json else _text_line(record))
 

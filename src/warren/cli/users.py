@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from warren.cli.api import Api, url_option
+from warren.cli.options import vhost_option
+from warren.cli.output import json_option, show_rows
 
 
 @click.group()
@@ -25,19 +25,12 @@ def add(name: str, password: str, tag: tuple[str, ...], url: str) -> None:
 
 
 @users.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@json_option
 @url_option
 def list_(as_json: bool, url: str) -> None:
     """List the users and their tags."""
-    found = Api(url).get("users")
-    console = Console()
-    if as_json:
-        console.print_json(data=[{"name": user["name"], "tags": user["tags"]} for user in found])
-        return
-    table = Table("name", "tags")
-    for user in found:
-        table.add_row(user["name"], ", ".join(user["tags"]))
-    console.print(table)
+    rows = [{"name": user["name"], "tags": user["tags"]} for user in Api(url).get("users")]
+    show_rows(rows, ("name", "tags"), as_json)
 
 
 @users.command()
@@ -53,7 +46,7 @@ def delete(name: str, url: str) -> None:
 @click.argument("configure", default=".*")
 @click.argument("write", default=".*")
 @click.argument("read", default=".*")
-@click.option("--vhost", default="/", show_default=True, help="Virtual host.")
+@vhost_option
 @url_option
 def set_permissions(name: str, configure: str, write: str, read: str, vhost: str, url: str) -> None:
     """Say what the user NAME may touch in a virtual host.
@@ -62,3 +55,22 @@ def set_permissions(name: str, configure: str, write: str, read: str, vhost: str
     and deleted, published and bound to, consumed and bound from. All three default to everything.
     """
     Api(url).put("permissions", vhost, name, body={"configure": configure, "write": write, "read": read})
+
+
+@users.command("permissions")
+@click.argument("name", required=False)
+@json_option
+@url_option
+def permissions(name: str | None, as_json: bool, url: str) -> None:
+    """List what users may touch, all of them or NAME."""
+    rows = Api(url).get("permissions") if name is None else Api(url).get("users", name, "permissions")
+    show_rows(rows, ("user", "vhost", "configure", "write", "read"), as_json)
+
+
+@users.command("clear-permissions")
+@click.argument("name")
+@vhost_option
+@url_option
+def clear_permissions(name: str, vhost: str, url: str) -> None:
+    """Take all rights in a virtual host from the user NAME."""
+    Api(url).delete("permissions", vhost, name)

@@ -11,7 +11,12 @@ from warren.errors import WarrenError
 
 def encrypt(stream: socket.socket, target: Target) -> ssl.SSLSocket:
     try:
-        return _context_of(target).wrap_socket(stream, server_hostname=target.server_name or target.host)
+        context = _context_of(target)
+    except WarrenError:
+        stream.close()
+        raise
+    try:
+        return context.wrap_socket(stream, server_hostname=target.server_name or target.host)
     except OSError as error:
         stream.close()
         raise WarrenError(f"no TLS with {target.place}: {error.strerror or error}") from error

@@ -30,10 +30,12 @@ from warren.management import (
     page,
     parameters,
     permissions,
+    pipelines,
     policies,
     queues,
     scheduled,
     session,
+    traces,
     users,
     vhosts,
 )
@@ -57,12 +59,14 @@ RESOURCES: Final = (
     contents,
     moves,
     scheduled,
+    traces,
     users,
     permissions,
     policies,
     limits,
     parameters,
     definitions,
+    pipelines,
     health,
     metrics,
     openapi,
@@ -99,11 +103,16 @@ class Front:
             # Tools differ in whether they end a path with a slash.
             scope["path"] = scope["raw_path"].decode("latin-1").rstrip("/") or "/"
 
+        # The page has a form of its own; at this header the browser would ask in a window, over and over.
+        is_script = scope["type"] == "http" and (b"x-requested-with", b"XMLHttpRequest") in scope["headers"]
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message["headers"])
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if is_script and "www-authenticate" in headers:
+                    del headers["www-authenticate"]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -25,6 +25,7 @@ from warren.broker.vhost import VHost
 from warren.management.direct import Closed, DirectClient
 from warren.management.listing import Item, columns, listing
 from warren.management.login import user_of
+from warren.management.pipeline_reports import Pipelines
 from warren.management.rates import SAMPLES_MAX, History, Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
 from warren.management.sessions import Sessions
@@ -62,6 +63,7 @@ class Context:
     # When the TLS certificate ends, in seconds of the epoch; None without one.
     certificate_ends: Callable[[], float | None]
     rates: Rates = field(default_factory=Rates)
+    pipelines: Pipelines = field(default_factory=Pipelines)
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.node.access)

@@ -11,7 +11,7 @@ from warren.management import consumers
 from warren.management.calls import Call, route
 from warren.management.listing import Item
 from warren.management.names import channel_name
-from warren.management.refusals import not_found
+from warren.management.refusals import not_authorised, not_found
 
 
 def describe(call: Call, channel: Channel) -> Item:
@@ -68,14 +68,22 @@ async def list_of_vhost(call: Call) -> Response:
 
 
 async def show(call: Call) -> Response:
+    channel = find(call)
+    item = describe(call, channel)
+    item["consumer_details"] = [consumers.describe(call, each) for each in channel.consumers.values()]
+    item["deliveries"] = []
+    item["publishes"] = []
+    return call.item(item)
+
+
+def find(call: Call) -> Channel:
     name = call.path("name")
-    for channel in visible(call):
-        if channel_name(channel) == name:
-            item = describe(call, channel)
-            item["consumer_details"] = [consumers.describe(call, each) for each in channel.consumers.values()]
-            item["deliveries"] = []
-            item["publishes"] = []
-            return call.item(item)
+    for connection in call.node.connections.values():
+        for channel in connection.channels.values():
+            if channel_name(channel) == name:
+                if not call.user.is_monitoring() and connection.user != call.user.name:
+                    raise not_authorised("Access refused.")
+                return channel
     raise not_found()
 
 

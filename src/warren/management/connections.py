@@ -105,8 +105,10 @@ async def close_of_user(call: Call) -> Response:
 
 def find(call: Call) -> Connection:
     name = call.path("name")
-    for connection in visible(call):
-        if connection.name == name:
+    for connection in call.node.connections.values():
+        if connection.vhost is not None and connection.name == name:
+            if not call.user.is_monitoring() and connection.user != call.user.name:
+                raise not_authorised("Access refused.")
             return connection
     raise not_found()
 

@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
+from warren.broker.browser import Browser
 from warren.broker.consumer import Consumer
 from warren.management.calls import Call, route
 from warren.management.listing import Item
@@ -37,7 +38,7 @@ def describe(call: Call, consumer: Consumer) -> Item:
 
 
 def status(consumer: Consumer) -> str:
-    return "up" if consumer.active else "waiting"
+    return "up" if consumer.active or isinstance(consumer, Browser) else "waiting"
 
 
 async def list_consumers(call: Call) -> Response:

@@ -11,6 +11,7 @@ from warren.amqp.methods import ExchangeDeclare, ExchangeDelete
 from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Exchange
 from warren.broker.schedule import schedule_of
+from warren.broker.super_streams import is_super_stream, partitions
 from warren.management import bindings
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, route
@@ -38,6 +39,8 @@ def describe(call: Call, exchange: Exchange) -> Item:
     if any(counted.values()):
         key = ("exchange", exchange.vhost, exchange.name)
         item["message_stats"] = call.rates.details(key, counted, call.now, call.history("msg_rates"))
+    if is_super_stream(exchange):
+        item["partitions"] = partitions(exchange)
     return item
 
 

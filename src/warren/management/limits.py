@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.broker import administer
+from warren.broker.access import User
 from warren.management.calls import Call, Needs, done, route
 from warren.management.refusals import bad_request, not_found
 from warren.management.spec import NUMBER, gives, takes
@@ -32,15 +33,19 @@ async def delete_vhost_limit(call: Call) -> Response:
 
 
 async def list_of_users(call: Call) -> Response:
-    users = call.node.access.users.values()
-    return call.listing([{"user": user.name, "value": user.limits} for user in users if user.limits])
+    return call.listing([{"user": user.name, "value": user.limits} for user in visible(call) if user.limits])
 
 
 async def show_user(call: Call) -> Response:
     user = call.node.access.find(call.path("user"))
     if user is None:
         raise not_found()
-    return call.listing([{"user": user.name, "value": user.limits}] if user.limits else [])
+    return call.listing([{"user": user.name, "value": user.limits}] if user.limits and user in visible(call) else [])
+
+
+def visible(call: Call) -> list[User]:
+    """Without the monitoring tag, only oneself."""
+    return [user for user in call.node.access.users.values() if call.user.is_monitoring() or user is call.user]
 
 
 @takes("value", value=NUMBER)
@@ -64,10 +69,10 @@ async def delete_user_limit(call: Call) -> Response:
 
 
 ROUTES: Final = [
-    route("/api/vhost-limits", Needs.ADMINISTRATOR, GET=list_of_vhosts),
-    route("/api/vhost-limits/{vhost}", Needs.ADMINISTRATOR, GET=list_of_vhosts),
+    route("/api/vhost-limits", GET=list_of_vhosts),
+    route("/api/vhost-limits/{vhost}", GET=list_of_vhosts),
     route("/api/vhost-limits/{vhost}/{name}", Needs.ADMINISTRATOR, PUT=put_vhost_limit, DELETE=delete_vhost_limit),
-    route("/api/user-limits", Needs.ADMINISTRATOR, GET=list_of_users),
-    route("/api/user-limits/{user}", Needs.ADMINISTRATOR, GET=show_user),
+    route("/api/user-limits", GET=list_of_users),
+    route("/api/user-limits/{user}", GET=show_user),
     route("/api/user-limits/{user}/{name}", Needs.ADMINISTRATOR, PUT=put_user_limit, DELETE=delete_user_limit),
 ]

@@ -95,5 +95,5 @@ ROUTES: Final = [
     route("/api/parameters/{component}/{vhost}", Needs.POLICYMAKER, GET=list_parameters),
     route("/api/parameters/{component}/{vhost}/{name}", Needs.POLICYMAKER, GET=show, PUT=put, DELETE=delete),
     route("/api/global-parameters", Needs.POLICYMAKER, GET=list_global),
-    route("/api/global-parameters/{name}", Needs.ADMINISTRATOR, GET=show_global, PUT=put_global, DELETE=delete_global),
+    route("/api/global-parameters/{name}", Needs.POLICYMAKER, GET=show_global, PUT=put_global, DELETE=delete_global),
 ]

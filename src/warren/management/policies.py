@@ -84,10 +84,14 @@ def named(call: Call, policies: list[Policy]) -> Policy:
 ROUTES: Final = [
     route("/api/policies", GET=list_policies),
     route("/api/policies/{vhost}", GET=list_policies),
-    route("/api/policies/{vhost}/{name}", GET=show),
-    route("/api/policies/{vhost}/{name}", Needs.POLICYMAKER, PUT=put, DELETE=delete),
+    route("/api/policies/{vhost}/{name}", Needs.POLICYMAKER, GET=show, PUT=put, DELETE=delete),
     route("/api/operator-policies", GET=list_operator_policies),
     route("/api/operator-policies/{vhost}", GET=list_operator_policies),
-    route("/api/operator-policies/{vhost}/{name}", GET=show_operator),
-    route("/api/operator-policies/{vhost}/{name}", Needs.ADMINISTRATOR, PUT=put_operator, DELETE=delete_operator),
+    route(
+        "/api/operator-policies/{vhost}/{name}",
+        Needs.ADMINISTRATOR,
+        GET=show_operator,
+        PUT=put_operator,
+        DELETE=delete_operator,
+    ),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +10,10 @@ INTERVAL_MS: Final = 5_000
 SAMPLE_MS: Final = 1_000
 FORGET_MS: Final = 600_000
 SAMPLES_MAX: Final = 600
-_SWEEP_EVERY: Final = 1_000
+# Ten minutes of a few hundred counters. Where there are more, each is known for less long, down to one interval.
+SAMPLES_OF_ALL: Final = 200_000
+SAMPLES_MIN: Final = INTERVAL_MS // SAMPLE_MS + 2
+SWEEP_MS: Final = 60_000
 
 Key = tuple[str, ...]
 
@@ -27,17 +29,16 @@ class History:
 class Rates:
     def __init__(self) -> None:
         # Per counter: when, and how much it was, oldest first.
-        self._samples: dict[Key, deque[tuple[int, int]]] = {}
-        self._asked = 0
+        self._samples: dict[Key, list[tuple[int, int]]] = {}
+        self._swept_at = 0
 
     def rate(self, key: Key, value: int, now: int) -> float:
         """Per second, since the last sample that is old enough."""
-        samples = self._samples.setdefault(key, deque())
+        samples = self._samples.setdefault(key, [])
         if not samples or now - samples[-1][0] >= SAMPLE_MS:
             samples.append((now, value))
-            while now - samples[0][0] > FORGET_MS:
-                samples.popleft()
-        self._sweep(now)
+            self._trim(samples, now)
+            self._sweep(now)
         return _growth(samples, now, value)
 
     def details(self, key: Key, counters: dict[str, int], now: int, history: History | None = None) -> dict[str, Any]:
@@ -51,23 +52,32 @@ class Rates:
             shown[f"{name}_details"] = details
         return shown
 
+    def kept(self) -> int:
+        return sum(len(samples) for samples in self._samples.values())
+
     def forget(self) -> None:
         self._samples.clear()
 
+    def _trim(self, samples: list[tuple[int, int]], now: int) -> None:
+        most = max(SAMPLES_OF_ALL // len(self._samples), SAMPLES_MIN)
+        while len(samples) > most or now - samples[0][0] > FORGET_MS:
+            del samples[0]
+
     def _sweep(self, now: int) -> None:
         # Objects go and are never asked for again: what is known of them must go too.
-        self._asked += 1
-        if self._asked % _SWEEP_EVERY == 0:
+        if now - self._swept_at >= SWEEP_MS:
+            self._swept_at = now
             self._samples = {key: each for key, each in self._samples.items() if now - each[-1][0] < FORGET_MS}
 
 
-def _growth(samples: deque[tuple[int, int]], now: int, value: int) -> float:
-    old_enough = [sample for sample in samples if now - sample[0] >= INTERVAL_MS]
-    at, old = old_enough[-1] if old_enough else samples[0]
+def _growth(samples: list[tuple[int, int]], now: int, value: int) -> float:
+    # From the newest on: it is some seconds back, however many there are.
+    recent = reversed(samples)
+    at, old = next((sample for sample in recent if now - sample[0] >= INTERVAL_MS), samples[0])
     return round((value - old) * 1000 / (now - at), 1) if now > at else 0.0
 
 
-def _sampled(samples: deque[tuple[int, int]], history: History, now: int) -> dict[str, Any]:
+def _sampled(samples: list[tuple[int, int]], history: History, now: int) -> dict[str, Any]:
     """Newest first, at whole steps; what was not asked about then is what was last known before."""
     newest = now - now % history.step
     times = range(newest, newest - history.age - 1, -history.step)

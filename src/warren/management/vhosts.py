@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from warren.broker import administer
 from warren.broker.vhost import VHost
+from warren.management.arguments import flag_in
 from warren.management.calls import Call, Needs, done, route
 from warren.management.listing import Item
 from warren.management.overview import queue_totals, totals
@@ -26,7 +27,7 @@ def describe(call: Call, vhost: VHost) -> Item:
         "tags": vhost.tags,
         "default_queue_type": vhost.default_queue_type or "classic",
         "metadata": metadata,
-        "tracing": False,
+        "tracing": vhost.tracing,
         "cluster_state": {call.node.settings.node_name: "running"},
         "message_stats": call.rates.details(key, totals([vhost]), call.now),
         **call.rates.details(key, {**queue_totals([vhost]), **volumes(call, vhost)}, call.now),
@@ -59,7 +60,12 @@ async def put(call: Call) -> Response:
     description, default_type = body.get("description", ""), body.get("default_queue_type")
     if not isinstance(description, str) or not isinstance(default_type, str | None):
         raise bad_request("description and default_queue_type must be text")
-    administer.update_vhost(call.node, name, description, tags_of(body.get("tags", [])), default_type)
+    tracing = flag_in(body, "tracing") if "tracing" in body else None
+    vhost = call.node.vhosts.get(name)
+    if vhost is None or set(body) - {"tracing"}:
+        administer.update_vhost(call.node, name, description, tags_of(body.get("tags", [])), default_type)
+    if tracing is not None:
+        administer.set_tracing(call.node, name, tracing)
     if is_new:
         # As RabbitMQ does: whoever makes a virtual host may use it.
         administer.set_permission(call.node, call.user.name, name, ".*", ".*", ".*")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -38,6 +39,8 @@ class LoopHost:
         self._node: Node | None = None
         self._timer: DeadlineTimer | None = None
         self._is_flush_due = False
+        # Somebody will say when the turn that is under way may end.
+        self._is_held = False
         self._syncer: Syncer | None = None
         self._is_halted = False
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
@@ -61,6 +64,22 @@ class LoopHost:
     def wake(self) -> None:
         if not self._is_flush_due:
             self._is_flush_due = True
+            if not self._is_held:
+                self.loop.call_soon(self.end_turn)
+
+    def hold(self) -> None:
+        # A turn that is due already ends when the loop said it would.
+        self._is_held = not self._is_flush_due
+
+    def let_go(self, at_once: bool) -> None:
+        if not self._is_held:
+            return
+        self._is_held = False
+        if not self._is_flush_due:
+            return
+        if at_once:
+            self.end_turn()
+        else:
             self.loop.call_soon(self.end_turn)
 
     def tick(self) -> None:
@@ -104,6 +123,9 @@ class LoopHost:
 
     def draw(self) -> int:
         return secrets.randbits(32)
+
+    def stopwatch(self) -> int:
+        return time.perf_counter_ns()
 
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         # Clients that connect for every task come back by the thousand: they need no thread.

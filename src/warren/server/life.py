@@ -73,7 +73,7 @@ class Server:
                 for line in self._store.unclaimed():
                     log.error("store: %s are dropped: there is no such queue any more", line)
                 self._store.forget_unclaimed()
-                self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal, self._alone_for)
+                self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal, self._is_one_alone)
             self.host.attach(self.node, self._syncer)
             self._alarms = self._watch()
             self.listeners = await listen(self.loop, self.config, self._make_transport)
@@ -107,8 +107,8 @@ class Server:
         if self._syncer is not None:
             await self._syncer.finish()
 
-    def _alone_for(self) -> int:
-        return self.roster.speaks_alone_for(self.clock.now())
+    def _is_one_alone(self) -> bool:
+        return self.roster.is_one_alone(self.clock.now())
 
     def _open_store(self, folder: Path) -> LogStore:
         try:
@@ -120,7 +120,7 @@ class Server:
         return store
 
     def _make_transport(self) -> AmqpTransport:
-        return AmqpTransport(self.node, self.clock, self.loop, self.roster)
+        return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host)
 
     def _make_node(self) -> Node:
         node = Node(self.host, settings_of(self.config), self._recorder, self._store, self.clock.now(), __version__)

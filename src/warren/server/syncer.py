@@ -4,7 +4,7 @@ The loop decides what to do (LogStore), the thread only runs it, and the loop he
 nothing that waited for this sync, or a later one, is ever confirmed.
 
 Handing a sync to the thread and hearing of it costs almost as much as the sync of a fast disk, and is done so that
-nobody else waits for the disk. Where there is nobody else, the loop syncs by itself: decision 0011.
+nobody else waits for the disk. Where there is nobody else, the loop syncs by itself: decision 0013.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from warren.store.chores import Chore, SyncJob
 from warren.store.compaction import compact, sparse_segment
 from warren.store.log import LogStore
 
-# A peer that was the only one to send anything for this many milliseconds is taken for alone.
-ALONE_MS: Final = 1000
 # Seconds that a sync may take, and how many in a row must have, before the loop waits for one.
 QUICK: Final = 0.002
 QUICK_ENOUGH: Final = 16
@@ -36,13 +34,13 @@ class Syncer:
         store: LogStore,
         wake: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
-        alone_for: Callable[[], int],
+        is_one_alone: Callable[[], bool],
     ) -> None:
         self._loop = loop
         self._store = store
         self._wake = wake
         self._on_fatal = on_fatal
-        self._alone_for = alone_for
+        self._is_one_alone = is_one_alone
         # Syncs in a row that were quick.
         self._quick = 0
         self._work: SimpleQueue[SyncJob | Chore | None] = SimpleQueue()
@@ -74,7 +72,7 @@ class Syncer:
             self._quick >= QUICK_ENOUGH
             and job.position - self._store.synced <= FEW
             and not job.new_names
-            and self._alone_for() >= ALONE_MS
+            and self._is_one_alone()
         )
 
     def _next_work(self) -> SyncJob | Chore | None:

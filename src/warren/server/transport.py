@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import cast
+from typing import Protocol, cast
 
 from warren.amqp import replies
 from warren.broker.connection import Connection
@@ -22,6 +22,8 @@ log = logging.getLogger("warren.transport")
 # Above the first the core stops delivering to this connection, below the second it goes on.
 WRITE_HIGH_WATER = 256 * 1024
 WRITE_LOW_WATER = 64 * 1024
+# Milliseconds after which a peer that was the only one to send anything is taken for alone.
+ALONE_MS = 1000
 # Seconds before the last word to a client that must not hear it at once, by the product it says it is: a close-ok that
 # is there before aiormq has begun to wait for it keeps its robust connections from ever coming back.
 BREATHS = {"aiormq": 0.001}
@@ -31,6 +33,16 @@ PARTING = 0.02
 CLOSE_GRACE = 10.0
 # No detail to the peer: that is in the log.
 FAREWELL = replies.close(InternalError.code, InternalError.name)
+
+
+class Turns(Protocol):
+    """Whoever ends a turn when the core asks for it."""
+
+    def hold(self) -> None:
+        """More of this turn is under way: do not end it before `let_go`."""
+
+    def let_go(self, at_once: bool) -> None:
+        """End it now, or after what else the loop has to read, if the core asked for it meanwhile."""
 
 
 class Roster:
@@ -57,9 +69,9 @@ class Roster:
             self._speaker = member
             self._speaking_since = now
 
-    def speaks_alone_for(self, now: int) -> int:
-        """Milliseconds for which nobody but one peer has sent anything."""
-        return now - self._speaking_since
+    def is_one_alone(self, now: int) -> bool:
+        """Nobody but one peer has sent anything for a while."""
+        return now - self._speaking_since >= ALONE_MS
 
     async def wait_empty(self, seconds: float) -> None:
         """Cuts off those that have not gone by themselves after these seconds."""
@@ -72,8 +84,9 @@ class Roster:
 
 
 class AmqpTransport(asyncio.Protocol):
-    def __init__(self, node: Node, clock: Clock, loop: asyncio.AbstractEventLoop, roster: Roster) -> None:
+    def __init__(self, node: Node, clock: Clock, loop: asyncio.AbstractEventLoop, roster: Roster, turns: Turns) -> None:
         self._node = node
+        self._turns = turns
         self._clock = clock
         self._loop = loop
         self._roster = roster
@@ -105,13 +118,16 @@ class AmqpTransport(asyncio.Protocol):
         connection = self._connection
         if connection is None:
             return
+        now = self._clock.now()
+        self._roster.heard(self, now)
+        self._turns.hold()
         try:
-            now = self._clock.now()
             self._node.tick(now)
-            self._roster.heard(self, now)
             connection.feed(data)
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)
+        # Of several peers, all that have sent something are read before the turn ends, to write to each only once.
+        self._turns.let_go(self._roster.is_one_alone(now))
 
     def pause_writing(self) -> None:
         if self._connection is not None:

@@ -1,7 +1,8 @@
 """The data pipeline on Spark: messages as DataFrames. Needs what `pip install warren[spark]` brings.
 
 `spark = session("app")`, then `spark.read.format("warren")`, `readStream`, `write` and `writeStream`, and
-`MessagePath(definitions).run(publishes)`: what a broker would do with a table of publishes.
+`MessagePath(definitions).run(publishes)`: what a broker would do with a table of publishes. `Pipeline` puts sources,
+SQL and sinks together, as the files of `warren pipeline` do.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from warren.spark.path import MessagePath
+    from warren.spark.pipelines.pipeline import Pipeline
     from warren.spark.spark_session import session
 
-__all__ = ["MessagePath", "session"]
+__all__ = ["MessagePath", "Pipeline", "session"]
 
 
 def __getattr__(name: str) -> object:
@@ -25,4 +27,8 @@ def __getattr__(name: str) -> object:
         from warren.spark.path import MessagePath
 
         return MessagePath
+    if name == "Pipeline":
+        from warren.spark.pipelines.pipeline import Pipeline
+
+        return Pipeline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

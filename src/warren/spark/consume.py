@@ -24,7 +24,7 @@ from warren.amqp.methods import (
     Method,
 )
 from warren.client.address import Target
-from warren.client.connection import Client, Refused, first_method, frame_of, refusal
+from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
 
@@ -47,11 +47,17 @@ class Range:
     start: int
     end: int
     place_header: str = STREAM_OFFSET
+    # How many messages are in it, of a queue, where numbers may be missing; of a stream every number is there.
+    expected: int = 0
+
+    @property
+    def is_of_queue(self) -> bool:
+        return self.place_header == SEQUENCE
 
     def arguments(self) -> Table:
-        if self.place_header == STREAM_OFFSET:
-            return {STREAM_OFFSET: Field("l", self.start)}
-        return {"x-browse": Field("t", True), "x-browse-from": Field("l", self.start)}
+        if self.is_of_queue:
+            return {"x-browse": Field("t", True), "x-browse-from": Field("l", self.start)}
+        return {STREAM_OFFSET: Field("l", self.start)}
 
 
 class DataLoss(WarrenError):
@@ -93,6 +99,7 @@ class RangeReader:
         self._acked = 0
         self._last_place = span.start - 1
         self._is_first = True
+        self._read = 0
         self._deliveries = self._collector()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -106,9 +113,11 @@ class RangeReader:
             collected = self._deliveries
             if collected.count >= BATCH_ROWS or collected.size >= BATCH_BYTES:
                 self._deliveries = self._collector()
+                self._read += collected.count
                 yield record_batch(collected, span.name)
         # The next frame may have begun to come, and whoever reads on must begin with it.
         self._client.put_back(self._unread)
+        self._check_count(self._read + self._deliveries.count)
         if self._deliveries.count:
             yield record_batch(self._deliveries, span.name)
 
@@ -127,7 +136,16 @@ class RangeReader:
         elif deliveries.is_interrupted and (rest := settle_interruption(self._unread, self._span.name)) is not None:
             self._unread = rest
         else:
-            self._unread += self._client.receive(READ_BYTES)
+            self._unread += self._receive()
+
+    def _receive(self) -> bytes:
+        try:
+            return self._client.receive(READ_BYTES)
+        except ConnectionLost as lost:
+            if self._span.is_of_queue and isinstance(lost.__cause__, TimeoutError):
+                # The last message of the range was there when the batch was planned.
+                raise data_loss(self._span.name, self._last_place + 1, self._span.end) from lost
+            raise
 
     def _note(self, deliveries: Deliveries) -> None:
         if deliveries.last_place < 0:
@@ -140,8 +158,16 @@ class RangeReader:
 
     def _check_start(self, deliveries: Deliveries) -> None:
         first = deliveries.first_place
-        if first > self._span.start and self._fails:
+        if first > self._span.start and self._fails and not self._span.is_of_queue:
             raise data_loss(self._span.name, self._span.start, min(first, self._span.end))
+
+    def _check_count(self, count: int) -> None:
+        missing = self._span.expected - count
+        if missing > 0 and self._fails:
+            raise DataLoss(
+                f"{missing} messages of {self._span.name!r} are gone before they were read: they have expired, or "
+                "somebody else took them; with option failOnDataLoss=false the query goes on with what is left"
+            )
 
     def _give_credit(self, last_tag: int) -> None:
         unacked = last_tag - self._acked

@@ -8,13 +8,16 @@ from mypy_extensions import i64
 
 from warren.broker.message import NEVER, Entry
 from warren.store.format import has_place, read_message, record_at
-from warren.store.segment import ROW_SIZE, Row, Run, Segment
+from warren.store.segment import ROW_SIZE, Row, Segment
 
 if TYPE_CHECKING:
     from warren.store.lane import Cursor, Lane
 
 # Rows that are read from an index at once.
 CHUNK_ROWS: Final[i64] = 128
+# Records this near each other are read at once, up to this much.
+READ_GAP: Final[i64] = 65536
+WINDOW_BYTES: Final[i64] = 1024 * 1024
 
 
 class RunReader:
@@ -59,9 +62,8 @@ def first_row_after(lane: Lane, cursor: Cursor, after: i64) -> i64:
 
 
 class Place:
-    def __init__(self, segment: Segment, run: Run, row: Row) -> None:
+    def __init__(self, segment: Segment, row: Row) -> None:
         self.segment = segment
-        self.run = run
         self.row = row
 
 
@@ -77,11 +79,23 @@ def paged_after(lane: Lane, after: i64, limit: i64) -> list[Entry]:
         # Runs follow one another; only what compaction moved may lie between.
         places.sort(key=_by_sequence)
     entries: list[Entry] = []
+    window: list[Place] = []
     for place in places[:limit]:
-        entry = _read(lane, place)
-        if entry is not None:
-            entries.append(entry)
-    return entries
+        if window and not _are_near(window[0], window[-1], place):
+            entries += _read(lane, window)
+            window = []
+        window.append(place)
+    return entries + _read(lane, window)
+
+
+def _are_near(first: Place, last: Place, place: Place) -> bool:
+    """One read may bring all of them."""
+    end = last.row.offset + last.row.size
+    return (
+        place.segment is first.segment
+        and 0 <= place.row.offset - end <= READ_GAP
+        and place.row.offset + place.row.size - first.row.offset <= WINDOW_BYTES
+    )
 
 
 def _places(reader: RunReader, limit: i64) -> list[Place]:
@@ -90,7 +104,7 @@ def _places(reader: RunReader, limit: i64) -> list[Place]:
         row = reader.next_live()
         if row is None:
             break
-        found.append(Place(reader.segment, reader.run, row))
+        found.append(Place(reader.segment, row))
     return found
 
 
@@ -98,19 +112,33 @@ def _by_sequence(place: Place) -> int:
     return place.row.sequence
 
 
-def _read(lane: Lane, place: Place) -> Entry | None:
-    """None when its record cannot be read or is damaged, which is found out and told when its turn comes."""
-    row = place.row
-    data = lane.store.read(place.segment, row.offset, row.size)
+def _read(lane: Lane, places: list[Place]) -> list[Entry]:
+    """Without those that are damaged, which the lane loses, and those that the disk fails to read, which it keeps."""
+    if not places:
+        return []
+    segment = places[0].segment
+    start = places[0].row.offset
+    size = places[-1].row.offset + places[-1].row.size - start
+    data = lane.store.read(segment, start, size)
+    entries: list[Entry] = []
+    if (data is None or len(data) < size) and len(places) > 1:
+        for place in places:
+            entries += _read(lane, [place])
+        return entries
     if data is None:
-        return None
-    end = record_at(data, 0, place.segment.number, row.offset) if len(data) == row.size else -1
-    if end != row.size or not has_place(data, 0, lane.number, row.sequence):
-        return None
-    entry = Entry(read_message(data, 0, end), lane.queue, row.sequence, row.expires_at)
-    entry.address = place.segment.number << 32 | row.ordinal
-    entry.redelivered = row.sequence <= lane.recovered_watermark
-    return entry
+        return entries
+    for place in places:
+        row = place.row
+        at = row.offset - start
+        end = record_at(data, at, segment.number, row.offset)
+        if end != at + row.size or not has_place(data, at, lane.number, row.sequence):
+            lane.lose(segment, row)
+        else:
+            entry = Entry(read_message(data, at, end), lane.queue, row.sequence, row.expires_at)
+            entry.address = segment.number << 32 | row.ordinal
+            entry.redelivered = row.sequence <= lane.recovered_watermark
+            entries.append(entry)
+    return entries
 
 
 def find_paged(lane: Lane, sequence: i64) -> Entry | None:
@@ -121,7 +149,8 @@ def find_paged(lane: Lane, sequence: i64) -> Entry | None:
             continue
         row = RunReader(lane, cursor, sequence - 1).next_live()
         if row is not None and row.sequence == sequence:
-            return _read(lane, Place(cursor.segment, cursor.run, row))
+            found = _read(lane, [Place(cursor.segment, row)])
+            return found[0] if found else None
     return None
 
 

@@ -33,6 +33,7 @@ from warren.store.format import (
     record_at,
 )
 from warren.store.index import decode_index, decode_settled
+from warren.store.inspect_streams import StreamReport, check_streams, dump_streams
 from warren.store.log import LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.recovery import Survey
@@ -83,6 +84,7 @@ class SegmentReport:
 class Report:
     segments: list[SegmentReport] = field(default_factory=list)
     queues: list[QueueReport] = field(default_factory=list)
+    streams: list[StreamReport] = field(default_factory=list)
     # What was lost, or would be if nothing is done.
     damage: list[str] = field(default_factory=list)
     # What a crash or a broker at work leaves, and the next start tidies up.
@@ -142,6 +144,7 @@ def _check(disk: ReadingDisk) -> Report:
         )
     for lane in store.recovered.values():
         report.queues.append(_queue_report(store, lane))
+    report.streams = check_streams(disk, report.damage, report.notes)
     for segment in store.segments.values():
         store.close_files(segment)
     return report
@@ -205,7 +208,7 @@ def _queue_report(store: LogStore, lane: RecoveredLane) -> QueueReport:
 
 
 def dump(directory: Path) -> Iterator[Record]:
-    """Every record that is whole, in the order of the log."""
+    """Every record that is whole, in the order of the log; then those of each stream."""
     disk = open_folder(directory)
     for name in disk.names():
         if not name.endswith(".log") or not name[:-4].isdigit():
@@ -224,6 +227,11 @@ def dump(directory: Path) -> Iterator[Record]:
             kind, facts = _facts(data, at, end)
             yield Record(number, at, end - at, kind, facts)
             at = end
+    try:
+        for number, at, size, kind, facts in dump_streams(disk):
+            yield Record(number, at, size, kind, facts)
+    except OSError as error:
+        raise WarrenError(f"cannot read {directory}: {error.strerror}") from error
 
 
 def _facts(data: bytes, at: int, end: int) -> tuple[str, dict[str, object]]:

@@ -142,6 +142,9 @@ class Lane(Backing):
         if self.paged == 0 or (len(found) >= limit and found[-1].sequence < self.first_paged()):
             return found
         found += paged_after(self, after, limit)
+        if self.paged == 0:
+            # The last of them were found lost.
+            self.cursors.clear()
         found.sort(key=by_sequence)
         return found[:limit]
 
@@ -258,6 +261,46 @@ class Lane(Backing):
         entry.redelivered = row.sequence <= self.recovered_watermark
         self._head_grew(len(message.content))
         return entry
+
+    def settle_to(self, sequence: i64) -> i64:
+        """What is only in the log is settled without being read."""
+        count: i64 = 0
+        while self.length > self.paged:
+            head = self.peek()
+            if head is None or head.sequence > sequence:
+                return count
+            self.fetch()
+            self.settle(head)
+            count += 1
+        for cursor in list(self.cursors):
+            count += self._settle_rows(cursor, sequence)
+        if self.paged == 0:
+            self.cursors.clear()
+        self.cursors.sort(key=by_next_sequence)
+        return count
+
+    def _settle_rows(self, cursor: Cursor, sequence: i64) -> i64:
+        segment, run = cursor.segment, cursor.run
+        base = segment.number << 32
+        count: i64 = 0
+        while segment.live > 0:
+            data = self.store.read_rows(segment, run, cursor.next_row, self.store.load_rows)
+            if not data:
+                break
+            for at in range(0, len(data), ROW_SIZE):
+                row = Row(data, at)
+                if row.sequence > sequence:
+                    cursor.next_sequence = row.sequence
+                    return count
+                cursor.next_row += 1
+                if not segment.is_settled(row.ordinal) and row.sequence not in self.taken:
+                    self.store.settle(base | row.ordinal)
+                    self.paged -= 1
+                    self.length -= 1
+                    self.body_bytes -= row.body_size
+                    count += 1
+        self.cursors.remove(cursor)
+        return count
 
     def purge(self) -> i64:
         count = self.length

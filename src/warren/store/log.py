@@ -51,6 +51,8 @@ HEAD_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
 # Changes that may wait for the disk before queues stop granting credit (RabbitMQ's msg_store_credit_disc_bound).
 BEHIND_CHANGES: Final[i64] = 50_000
 _OPEN_FILES_MAX: Final = 256
+# A queue would have to get a million messages every second for twelve days before its sequences reach the next life's.
+_LIFE_BITS: Final[i64] = 40
 
 
 class LogStore(Store):
@@ -65,6 +67,8 @@ class LogStore(Store):
         self.head_bytes_max: i64 = HEAD_BYTES_MAX
         self.lanes: dict[int, Lane] = {}
         self.next_lane: i64 = 1
+        # Sequences of this life of the store are above it, and those of all earlier lives below: none is given twice.
+        self.sequence_base: i64 = 0
         # What the log had when it was opened, until the queues come to fetch it.
         self.recovered: dict[tuple[str, str, str, int], RecoveredLane] = {}
         self.log_lines: list[str] = []
@@ -111,6 +115,7 @@ class LogStore(Store):
             lane = Lane(self, self.next_lane, queue, level)
             self.next_lane += 1
         self.lanes[lane.number] = lane
+        lane.last_sequence = max(lane.last_sequence, self.sequence_base)
         return lane
 
     def open_stream(self, queue: Queue) -> StreamLog:
@@ -381,6 +386,13 @@ class LogStore(Store):
         self.start_segment(number + 1, size)
         self._write_record(SYNCED, struct.pack(">QQ", number, size))
         self.write()
+        # The number of this segment must be taken, whatever happens next: sequences are made of it.
+        self.disk.sync(self.active.handle)
+        self.disk.sync_directory()
+        self.is_named = True
+        self._new_names = False
+        self._unsynced.clear()
+        self.sequence_base = number << _LIFE_BITS
 
     def begin_sync(self) -> SyncJob | None:
         """What a thread should make durable now; None while it is at it, or when there is nothing."""
@@ -393,7 +405,7 @@ class LogStore(Store):
         self._new_names = False
         return SyncJob(
             self.written,
-            [segment.handle for segment in segments] + self.streams.begin_sync(),
+            self.streams.begin_sync() + [segment.handle for segment in segments],
             new_names,
             struct.pack(">QQ", self.active.number, self.active.size),
         )

@@ -36,6 +36,7 @@ from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
+from warren.store.whole_files import cut_and_sync, read_start, read_whole
 
 
 def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
@@ -65,7 +66,7 @@ class Survey:
         # Indexes without their log. A deletion that a crash cut short leaves such, but then nothing in them lives.
         self.orphans: list[Segment] = []
         for number in _numbers(self._names, ".index"):
-            orphan = None if number in numbers else decode_index(_whole(disk, index_name(number)), number)
+            orphan = None if number in numbers else decode_index(read_whole(disk, index_name(number)), number)
             if orphan is not None:
                 self.orphans.append(orphan)
         # Segments behind the end of what was synced: nobody was promised anything that is in them.
@@ -188,10 +189,10 @@ class _Found:
         self.mark: tuple[int, int] = (0, 0)
         segment: Segment | None = None
         if index_name(number) in names:
-            segment = decode_index(_whole(disk, index_name(number)), number)
+            segment = decode_index(read_whole(disk, index_name(number)), number)
         if segment is None:
             segment = Segment(number)
-            data = _whole(disk, segment_name(number))
+            data = read_whole(disk, segment_name(number))
             segment.size = len(data)
             self.previous_size = read_file_header(data, number)
             self.segment = segment
@@ -200,7 +201,7 @@ class _Found:
         else:
             # An index is written only when its segment is durable from end to end.
             self.mark = (number, segment.size)
-            self.previous_size = read_file_header(_start(disk, segment_name(number)), number)
+            self.previous_size = read_file_header(read_start(disk, segment_name(number), FILE_HEADER_SIZE), number)
             self.segment = segment
 
     def _survey(self, data: bytes) -> None:
@@ -225,7 +226,7 @@ class _Found:
     def read(self, until: int) -> None:
         """Take in the records that begin before `until`."""
         number = self.segment.number
-        data = _whole(self.disk, segment_name(number))
+        data = read_whole(self.disk, segment_name(number))
         reader = _RecordReader(self.segment, data)
         at: i64 = FILE_HEADER_SIZE
         while at < until:
@@ -241,30 +242,7 @@ class _Found:
 
     def make_durable(self) -> None:
         """What was only in the operating system's memory before the crash, and the end of what does not count."""
-        name = segment_name(self.segment.number)
-        handle = self.disk.open(name)
-        try:
-            if self.disk.size(name) > self.segment.size:
-                self.disk.truncate(handle, self.segment.size)
-            self.disk.sync(handle)
-        finally:
-            self.disk.close(handle)
-
-
-def _whole(disk: Disk, name: str) -> bytes:
-    handle = disk.open(name)
-    try:
-        return disk.read(handle, disk.size(name), 0)
-    finally:
-        disk.close(handle)
-
-
-def _start(disk: Disk, name: str) -> bytes:
-    handle = disk.open(name)
-    try:
-        return disk.read(handle, FILE_HEADER_SIZE, 0)
-    finally:
-        disk.close(handle)
+        cut_and_sync(self.disk, segment_name(self.segment.number), self.segment.size)
 
 
 class _RecordReader:
@@ -321,7 +299,7 @@ def _settle(store: LogStore, names: list[str]) -> None:
     for segment in store.segments.values():
         name = settled_name(segment.number)
         if name in names:
-            bits = decode_settled(_whole(store.disk, name), segment)
+            bits = decode_settled(read_whole(store.disk, name), segment)
             for index in range(len(bits)):
                 for bit in range(8):
                     if bits[index] & (1 << bit):

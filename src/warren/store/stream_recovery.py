@@ -6,6 +6,8 @@ synced, the first damage ends the stream: what follows was promised to nobody. D
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
@@ -23,6 +25,10 @@ from warren.store.stream_format import (
 )
 from warren.store.stream_segment import StreamSegment, decode_index
 from warren.store.streams import RecoveredStream, StreamLogs, stream_files, stream_indexes
+from warren.store.whole_files import cut_and_sync, read_start, read_whole
+
+# A file's header tells whose it is, by names of at most 255 bytes each.
+HEADER_READ: Final[i64] = 1024
 
 
 def recover_streams(logs: StreamLogs) -> list[str]:
@@ -89,6 +95,10 @@ class StreamSurvey:
             if not segment.is_indexed:
                 follower = self.found[index + 1] if index + 1 < len(self.found) else None
                 is_cut = self._read(one, follower, durable)
+            if segment.count == 0 and self.stream.segments:
+                # Nothing is left of it, and retention must not take it for the youngest.
+                self.dropped.append(one)
+                continue
             self.stream.segments.append(segment)
 
     def _read(self, one: _FoundFile, follower: _FoundFile | None, durable: tuple[int, int]) -> bool:
@@ -143,15 +153,15 @@ class _FoundFile:
         self.header: FileHeader | None = None
         segment: StreamSegment | None = None
         if index_name(incarnation, number) in names:
-            segment = decode_index(_whole(disk, index_name(incarnation, number)), incarnation, number)
+            segment = decode_index(read_whole(disk, index_name(incarnation, number)), incarnation, number)
         if segment is None:
             segment = StreamSegment(incarnation, number)
             self.segment = segment
-            self._survey(_whole(disk, self.name))
+            self._survey(read_whole(disk, self.name))
         else:
             self.segment = segment
             self.mark = (number, int(segment.size))
-            self.header = read_file_header(_start(disk, self.name), incarnation, number)
+            self.header = read_file_header(read_start(disk, self.name, HEADER_READ), incarnation, number)
 
     def _survey(self, data: bytes) -> None:
         """Where the damage is, and how far the stream knew itself to be durable."""
@@ -186,7 +196,7 @@ class _FoundFile:
     def read(self, until: int) -> None:
         """Take in the records that begin before `until`."""
         segment = self.segment
-        data = _whole(self._disk, self.name)
+        data = read_whole(self._disk, self.name)
         at: i64 = segment.header_size
         while at < until:
             end = record_at(data, at, segment.seed, at)
@@ -204,26 +214,4 @@ class _FoundFile:
         segment.is_sealed = True
 
     def make_durable(self) -> None:
-        handle = self._disk.open(self.name)
-        try:
-            if self._disk.size(self.name) > self.segment.size:
-                self._disk.truncate(handle, self.segment.size)
-            self._disk.sync(handle)
-        finally:
-            self._disk.close(handle)
-
-
-def _whole(disk: Disk, name: str) -> bytes:
-    handle = disk.open(name)
-    try:
-        return disk.read(handle, disk.size(name), 0)
-    finally:
-        disk.close(handle)
-
-
-def _start(disk: Disk, name: str) -> bytes:
-    handle = disk.open(name)
-    try:
-        return disk.read(handle, 1024, 0)
-    finally:
-        disk.close(handle)
+        cut_and_sync(self._disk, self.name, self.segment.size)

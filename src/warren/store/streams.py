@@ -12,6 +12,7 @@ from warren.store.disk import Disk
 from warren.store.stream import DiskStreamLog
 from warren.store.stream_format import FILE_ENDING, INDEX_ENDING, file_name, index_name, parse_name
 from warren.store.stream_segment import StreamSegment, encode_index
+from warren.store.whole_files import read_whole
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
@@ -103,6 +104,7 @@ class StreamLogs:
         self._changed.pop(log, None)
         self.store.position += 1
         for segment in log.segments:
+            self._unsynced.pop(segment, None)
             self.drop(segment)
 
     def forget_unclaimed(self) -> None:
@@ -114,9 +116,8 @@ class StreamLogs:
         self.recovered.clear()
 
     def drop(self, segment: StreamSegment) -> None:
+        """It is synced all the same if it was to be: a file that ends too early ends the stream for a restart."""
         segment.is_gone = True
-        # What waits for a sync is not made durable any more, and its file may be closed.
-        self._unsynced.pop(segment, None)
         self.chores.append(StreamDeleteChore(self.store.position, segment.incarnation, segment.number))
         self.close_if_idle(segment)
 
@@ -188,13 +189,9 @@ class StreamLogs:
 
     def read_whole(self, name: str) -> bytes:
         try:
-            handle = self.disk.open(name)
+            return read_whole(self.disk, name)
         except OSError:
             return b""
-        try:
-            return self.disk.read(handle, self.disk.size(name), 0)
-        finally:
-            self.disk.close(handle)
 
     def close(self) -> None:
         for log in self.logs.values():

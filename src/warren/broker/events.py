@@ -1,0 +1,168 @@
+"""amq.rabbitmq.event: what happens in the broker, as messages that anybody can bind a queue for.
+
+A topic exchange in the default vhost; keys such as queue.created, connection.closed, user.authentication.failure and
+alarm.set, the facts in the headers, as RabbitMQ's plug-in has them. Without a binding an event costs one look.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.amqp.fields import Field, Table, plain_table, table_of
+from warren.amqp.properties import Properties
+from warren.broker.firehose import publish_internal
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+    from warren.broker.connection import Connection
+    from warren.broker.consumer import Consumer
+    from warren.broker.exchanges.base import Binding, Exchange
+    from warren.broker.node import Node
+    from warren.broker.queue import Queue
+
+EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
+
+
+class Events:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def has_listeners(self) -> bool:
+        vhost = self._node.vhosts.get(self._node.settings.default_vhost)
+        exchange = None if vhost is None else vhost.exchanges.get(EVENT_EXCHANGE)
+        return exchange is not None and len(exchange.bindings) > 0
+
+    def emit(self, key: str, facts: dict[str, object]) -> None:
+        if not self.has_listeners():
+            return
+        headers: Table = table_of({name: facts[name] for name in facts if facts[name] is not None})
+        headers["timestamp_in_ms"] = Field("l", self._node.now)
+        properties = Properties(headers=headers, delivery_mode=2, timestamp=self._node.wall_seconds())
+        vhost = self._node.vhosts[self._node.settings.default_vhost]
+        publish_internal(vhost, EVENT_EXCHANGE, key, properties, b"")
+        self._node.host.wake()
+
+    def queue(self, verb: str, queue: Queue) -> None:
+        if not self.has_listeners():
+            return
+        facts: dict[str, object] = {"name": queue.name, "vhost": queue.vhost}
+        if verb == "created":
+            owner = queue.exclusive_owner
+            facts.update(
+                durable=queue.durable,
+                auto_delete=queue.auto_delete,
+                exclusive=owner is not None,
+                owner_pid="" if owner is None else owner.name,
+                arguments=_shown(queue.arguments),
+            )
+        self.emit(f"queue.{verb}", facts)
+
+    def exchange(self, verb: str, exchange: Exchange) -> None:
+        if not self.has_listeners():
+            return
+        facts: dict[str, object] = {"name": exchange.name, "vhost": exchange.vhost}
+        if verb == "created":
+            facts.update(
+                type=exchange.type,
+                durable=exchange.durable,
+                auto_delete=exchange.auto_delete,
+                internal=exchange.internal,
+                arguments=_shown(exchange.arguments),
+                policy=exchange.policy or "",
+            )
+        self.emit(f"exchange.{verb}", facts)
+
+    def binding(self, verb: str, vhost: str, binding: Binding) -> None:
+        if not self.has_listeners():
+            return
+        destination = binding.destination
+        self.emit(
+            f"binding.{verb}",
+            {
+                "source_name": binding.source,
+                "source_kind": "exchange",
+                "destination_name": destination.name,
+                "destination_kind": "exchange" if destination.is_exchange else "queue",
+                "routing_key": binding.routing_key,
+                "arguments": _shown(binding.arguments),
+                "vhost": vhost,
+            },
+        )
+
+    def connection(self, verb: str, connection: Connection) -> None:
+        if not self.has_listeners():
+            return
+        facts: dict[str, object] = {
+            "name": connection.name,
+            "node": self._node.settings.node_name,
+            "client_properties": _shown(connection.client_properties),
+        }
+        if verb == "created":
+            facts.update(
+                vhost="" if connection.vhost is None else connection.vhost.name,
+                user=connection.user,
+                protocol="AMQP 0-9-1",
+                auth_mechanism=connection.mechanism,
+                ssl=connection.tls,
+                host=connection.host,
+                port=connection.port,
+                peer_host=connection.peer_host,
+                peer_port=connection.peer_port,
+                channel_max=int(connection.channel_max),
+                frame_max=int(connection.frame_max),
+                timeout=int(connection.heartbeat),
+                connected_at=int(connection.connected_at),
+                type="network",
+            )
+        self.emit(f"connection.{verb}", facts)
+
+    def login(self, is_right: bool, connection: Connection, user: str) -> None:
+        if not self.has_listeners():
+            return
+        facts: dict[str, object] = {
+            "name": user,
+            "connection_name": connection.name,
+            "connection_type": "network",
+            "protocol": "AMQP 0-9-1",
+            "auth_mechanism": connection.mechanism,
+            "ssl": connection.tls,
+            "host": connection.host,
+            "peer_host": connection.peer_host,
+            "peer_port": connection.peer_port,
+        }
+        if not is_right:
+            facts["error"] = f"user '{user}' - invalid credentials"
+        self.emit("user.authentication.success" if is_right else "user.authentication.failure", facts)
+
+    def channel(self, verb: str, channel: Channel) -> None:
+        if not self.has_listeners():
+            return
+        name = f"{channel.connection.name} ({channel.number})"
+        facts: dict[str, object] = {"name": name, "connection": channel.connection.name}
+        if verb == "created":
+            facts.update(number=int(channel.number), user=channel.user, vhost=channel.vhost.name)
+        self.emit(f"channel.{verb}", facts)
+
+    def consumer(self, verb: str, consumer: Consumer) -> None:
+        if not self.has_listeners():
+            return
+        facts: dict[str, object] = {
+            "consumer_tag": consumer.tag,
+            "queue": consumer.queue.name,
+            "vhost": consumer.queue.vhost,
+            "channel": f"{consumer.channel.connection.name} ({consumer.channel.number})",
+        }
+        if verb == "created":
+            facts.update(
+                ack_required=not consumer.no_ack,
+                exclusive=consumer.exclusive,
+                prefetch_count=int(consumer.prefetch),
+                arguments=_shown(consumer.arguments),
+            )
+        self.emit(f"consumer.{verb}", facts)
+
+
+def _shown(table: Table) -> list[object]:
+    """Tables stand in a list of texts, for headers that can be matched are flat."""
+    plain = plain_table(table)
+    return [f"{name}={plain[name]}" for name in plain]

@@ -1,0 +1,108 @@
+"""The firehose: while a vhost is traced, a copy of every publish and delivery goes to its amq.rabbitmq.trace exchange.
+
+Keys are publish.EXCHANGE and deliver.QUEUE, the headers tell the rest, as in RabbitMQ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.amqp.fields import Field, Table, table_of
+from warren.amqp.frames import body_of, content_frames
+from warren.amqp.properties import Properties, encode_properties
+from warren.broker.exchanges.base import Envelope
+from warren.broker.message import Delivery, Entry, Message, Origin
+from warren.broker.queue import Queue
+from warren.broker.route import route
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+    from warren.broker.vhost import VHost
+
+TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
+_TEXTS: Final = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+
+
+def trace_publish(channel: Channel, message: Message, queues: list[Queue]) -> None:
+    headers = _headers(channel, message)
+    headers["routed_queues"] = Field("A", [Field("S", queue.name) for queue in queues])
+    _send(channel.vhost, f"publish.{message.origin.exchange}", headers, message)
+
+
+def trace_delivery(channel: Channel, queue: str, entry: Entry) -> None:
+    headers = _headers(channel, entry.message)
+    headers["redelivered"] = Field("I", 1 if entry.redelivered else 0)
+    _send(channel.vhost, f"deliver.{queue}", headers, entry.message)
+
+
+def _headers(channel: Channel, message: Message) -> Table:
+    origin = message.origin
+    shown = len(origin.keys) - origin.hidden
+    return {
+        "exchange_name": Field("S", origin.exchange),
+        "routing_keys": Field("A", [Field("S", key) for key in origin.keys[:shown]]),
+        "properties": Field("F", _properties(message.properties())),
+        "node": Field("S", channel.connection.node.settings.node_name),
+        "vhost": Field("S", channel.vhost.name),
+        "connection": Field("S", channel.connection.name),
+        "channel": Field("I", channel.number),
+        "user": Field("S", channel.user),
+    }
+
+
+def _properties(properties: Properties) -> Table:
+    texts: dict[str, object] = {}
+    for name in _TEXTS:
+        value = getattr(properties, name)
+        if value is not None:
+            texts[name] = value
+    table = table_of(texts)
+    if properties.headers is not None:
+        table["headers"] = Field("F", properties.headers)
+    if properties.delivery_mode is not None:
+        table["delivery_mode"] = Field("I", properties.delivery_mode)
+    if properties.priority is not None:
+        table["priority"] = Field("I", properties.priority)
+    if properties.timestamp is not None:
+        table["timestamp"] = Field("l", properties.timestamp)
+    return table
+
+
+def _send(vhost: VHost, key: str, headers: Table, message: Message) -> None:
+    if message.origin.exchange == TRACE_EXCHANGE:
+        # What was traced is not traced again, or it would never end.
+        return
+    publish_internal(vhost, TRACE_EXCHANGE, key, Properties(headers=headers), body_of(message.content))
+
+
+def publish_internal(vhost: VHost, name: str, key: str, properties: Properties, body: bytes) -> None:
+    """A message of the broker's own, to an exchange to which clients cannot publish."""
+    exchange = vhost.exchanges.get(name)
+    if exchange is None or not exchange.bindings:
+        return
+    # A key is a short string on the wire, and this one has a name of up to 255 bytes in it.
+    while len(key.encode("utf-8", "surrogateescape")) > 255:
+        key = key[:-1]
+    size: i64 = len(body)
+    content = content_frames(1, encode_properties(properties), body, vhost.node.settings.frame_max)
+    message = Message(Origin(name, [key]), content, 1, size)
+    message.persistent = properties.delivery_mode == 2
+    delivery = Delivery(message, None, False, 0)
+    exchange.published_in += 1
+    for destination in route(vhost.exchanges, exchange, Envelope([key], properties.headers)):
+        if isinstance(destination, Queue) and not destination.deleted:
+            exchange.published_out += 1
+            vhost.node.monitor.publish(destination, delivery)

@@ -1,0 +1,59 @@
+"""`warren connections`, `channels`, `consumers`: who is connected, and a way to end it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from warren.cli.api import Api, url_option
+from warren.cli.output import json_option, show_rows
+
+_CONNECTIONS: Final = ("name", "user", "vhost", "state", "channels", "ssl", "recv_oct", "send_oct")
+_CHANNELS: Final = ("name", "user", "vhost", "consumer_count", "messages_unacknowledged", "messages_unconfirmed")
+_CONSUMERS: Final = ("queue", "consumer_tag", "ack_required", "prefetch_count", "active", "channel")
+
+
+@click.group()
+def connections() -> None:
+    """List connections, and close them."""
+
+
+@connections.command("list")
+@json_option
+@url_option
+def list_connections(as_json: bool, url: str) -> None:
+    """List the connections."""
+    show_rows(Api(url).get("connections"), _CONNECTIONS, as_json)
+
+
+@connections.command()
+@click.argument("name", required=False)
+@click.option("--user", help="All connections of this user.")
+@click.option("--reason", default="Closed from the command line", show_default=True, help="What the client is told.")
+@url_option
+def close(name: str | None, user: str | None, reason: str, url: str) -> None:
+    """Close the connection NAME, or all of a user."""
+    if (name is None) == (user is None):
+        raise click.UsageError("say which: NAME or --user")
+    where = ["connections", "username", user] if user is not None else ["connections", name or ""]
+    Api(url, headers={"X-Reason": reason}).delete(*where)
+
+
+@click.command()
+@json_option
+@url_option
+def channels(as_json: bool, url: str) -> None:
+    """List the channels."""
+    show_rows(Api(url).get("channels"), _CHANNELS, as_json)
+
+
+@click.command()
+@json_option
+@url_option
+def consumers(as_json: bool, url: str) -> None:
+    """List the consumers."""
+    rows = Api(url).get("consumers")
+    if not as_json:
+        rows = [{**row, "queue": row["queue"]["name"], "channel": row["channel_details"]["name"]} for row in rows]
+    show_rows(rows, _CONSUMERS, as_json)

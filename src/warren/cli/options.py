@@ -1,0 +1,61 @@
+"""Options and arguments that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from warren.cli.api import DEFAULT_URL, Api
+from warren.errors import WarrenError
+
+vhost_option = click.option("--vhost", default="/", show_default=True, help="Virtual host.")
+header_option = click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; NAME:=VALUE is JSON. May be repeated."
+)
+argument_option = click.option(
+    "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Such as x-max-length:=1000. May be repeated."
+)
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+class Name(click.ParamType[str]):
+    """The name of something in the broker: a shell completes it by asking the broker."""
+
+    name = "name"
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            api = Api(ctx.params.get("url") or DEFAULT_URL)
+            found = api.get(self._kind, ctx.params.get("vhost") or "/")
+        except WarrenError:
+            # A shell that waits for a key has no place for errors.
+            return []
+        return [CompletionItem(each["name"]) for each in found if each["name"].startswith(incomplete)]
+
+
+QUEUE: Final = Name("queues")
+EXCHANGE: Final = Name("exchanges")
+
+
+def pairs(texts: tuple[str, ...]) -> dict[str, Any]:
+    """`a=b` is text; `a:=5` is JSON."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.rstrip(":"):
+            raise WarrenError(f"{text} is not NAME=VALUE")
+        if name.endswith(":"):
+            try:
+                found[name[:-1]] = json.loads(value)
+            except ValueError as error:
+                raise WarrenError(f"{text}: {value} is not JSON ({error})") from error
+        else:
+            found[name] = value
+    return found

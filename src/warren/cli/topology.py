@@ -1,0 +1,216 @@
+"""`warren exchanges`, `bindings`, `policies`, `vhosts` and `declare`: what messages go through."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import click
+
+from warren.cli.api import Api, url_option
+from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, vhost_option
+from warren.cli.output import json_option, show_rows
+from warren.cli.queues import declare_queue
+from warren.errors import WarrenError
+
+_EXCHANGES: Final = ("name", "type", "durable", "internal", "arguments")
+_BINDINGS: Final = ("source", "destination_type", "destination", "routing_key", "arguments", "properties_key")
+_POLICIES: Final = ("name", "pattern", "apply-to", "priority", "definition")
+_VHOSTS: Final = ("name", "description", "messages", "tracing")
+
+
+@click.group()
+def exchanges() -> None:
+    """List, declare and delete exchanges."""
+
+
+@exchanges.command("list")
+@json_option
+@vhost_option
+@url_option
+def list_exchanges(as_json: bool, vhost: str, url: str) -> None:
+    """List the exchanges of a virtual host."""
+    show_rows(Api(url).get("exchanges", vhost), _EXCHANGES, as_json)
+
+
+@exchanges.command("delete")
+@click.argument("name", type=EXCHANGE)
+@vhost_option
+@url_option
+def delete_exchange(name: str, vhost: str, url: str) -> None:
+    """Delete the exchange NAME with its bindings."""
+    Api(url).delete("exchanges", vhost, name)
+
+
+@click.group()
+def declare() -> None:
+    """Declare a queue, an exchange or a binding."""
+
+
+@declare.command("queue")
+@click.argument("name")
+@click.option("--type", "type_", help="classic, quorum or stream.")
+@click.option("--transient", is_flag=True, help="Gone after a restart.")
+@click.option("--auto-delete", is_flag=True, help="Gone with its last consumer.")
+@argument_option
+@vhost_option
+@url_option
+def queue(
+    name: str, type_: str | None, transient: bool, auto_delete: bool, arguments: tuple[str, ...], vhost: str, url: str
+) -> None:
+    """Declare the queue NAME."""
+    declare_queue(Api(url), vhost, name, type_, transient, auto_delete, pairs(arguments))
+
+
+@declare.command("exchange")
+@click.argument("name")
+@click.option("--type", "type_", default="direct", show_default=True, help="direct, fanout, topic, headers, ...")
+@click.option("--transient", is_flag=True, help="Gone after a restart.")
+@click.option("--auto-delete", is_flag=True, help="Gone with its last binding.")
+@click.option("--internal", is_flag=True, help="Clients cannot publish to it.")
+@argument_option
+@vhost_option
+@url_option
+def exchange(
+    name: str,
+    type_: str,
+    transient: bool,
+    auto_delete: bool,
+    internal: bool,
+    arguments: tuple[str, ...],
+    vhost: str,
+    url: str,
+) -> None:
+    """Declare the exchange NAME."""
+    body: dict[str, Any] = {
+        "type": type_,
+        "durable": not transient,
+        "auto_delete": auto_delete,
+        "internal": internal,
+        "arguments": pairs(arguments),
+    }
+    Api(url).put("exchanges", vhost, name, body=body)
+
+
+@declare.command("binding")
+@click.argument("source", type=EXCHANGE)
+@click.argument("destination", type=QUEUE)
+@click.option("--key", default="", help="Routing key.")
+@click.option("--to-exchange", is_flag=True, help="The destination is an exchange.")
+@argument_option
+@vhost_option
+@url_option
+def binding(
+    source: str, destination: str, key: str, to_exchange: bool, arguments: tuple[str, ...], vhost: str, url: str
+) -> None:
+    """Bind the queue DESTINATION to the exchange SOURCE."""
+    kind = "e" if to_exchange else "q"
+    body = {"routing_key": key, "arguments": pairs(arguments)}
+    Api(url).post("bindings", vhost, "e", source, kind, destination, body=body)
+
+
+@click.group()
+def bindings() -> None:
+    """List and delete bindings; `warren declare binding` makes them."""
+
+
+@bindings.command("list")
+@json_option
+@vhost_option
+@url_option
+def list_bindings(as_json: bool, vhost: str, url: str) -> None:
+    """List the bindings of a virtual host."""
+    show_rows(Api(url).get("bindings", vhost), _BINDINGS, as_json)
+
+
+@bindings.command("delete")
+@click.argument("source", type=EXCHANGE)
+@click.argument("destination", type=QUEUE)
+@click.argument("properties_key", default="~")
+@click.option("--to-exchange", is_flag=True, help="The destination is an exchange.")
+@vhost_option
+@url_option
+def delete_binding(source: str, destination: str, properties_key: str, to_exchange: bool, vhost: str, url: str) -> None:
+    """Delete the binding with this PROPERTIES_KEY (see `warren bindings list`; ~ is the one without key)."""
+    kind = "e" if to_exchange else "q"
+    Api(url).delete("bindings", vhost, "e", source, kind, destination, properties_key)
+
+
+@click.group()
+def policies() -> None:
+    """List, set and delete policies."""
+
+
+@policies.command("list")
+@json_option
+@vhost_option
+@url_option
+def list_policies(as_json: bool, vhost: str, url: str) -> None:
+    """List the policies of a virtual host."""
+    show_rows(Api(url).get("policies", vhost), _POLICIES, as_json)
+
+
+@policies.command("set")
+@click.argument("name")
+@click.argument("pattern")
+@click.argument("definition")
+@click.option("--apply-to", default="all", show_default=True, help="all, queues, exchanges, streams, ...")
+@click.option("--priority", type=int, default=0, show_default=True, help="The greatest that matches wins.")
+@vhost_option
+@url_option
+def set_policy(name: str, pattern: str, definition: str, apply_to: str, priority: int, vhost: str, url: str) -> None:
+    """Set the policy NAME: DEFINITION (JSON) for all that PATTERN (a regular expression) matches."""
+    try:
+        settings = json.loads(definition)
+    except ValueError as error:
+        raise WarrenError(f"{definition} is not JSON: {error}") from error
+    body = {"pattern": pattern, "definition": settings, "apply-to": apply_to, "priority": priority}
+    Api(url).put("policies", vhost, name, body=body)
+
+
+@policies.command("delete")
+@click.argument("name")
+@vhost_option
+@url_option
+def delete_policy(name: str, vhost: str, url: str) -> None:
+    """Delete the policy NAME."""
+    Api(url).delete("policies", vhost, name)
+
+
+@click.group()
+def vhosts() -> None:
+    """List, add and delete virtual hosts, and turn their firehose on and off."""
+
+
+@vhosts.command("list")
+@json_option
+@url_option
+def list_vhosts(as_json: bool, url: str) -> None:
+    """List the virtual hosts."""
+    show_rows(Api(url).get("vhosts"), _VHOSTS, as_json)
+
+
+@vhosts.command("add")
+@click.argument("name")
+@click.option("--description", default="", help="What it is for.")
+@url_option
+def add_vhost(name: str, description: str, url: str) -> None:
+    """Add the virtual host NAME."""
+    Api(url).put("vhosts", name, body={"description": description})
+
+
+@vhosts.command("delete")
+@click.argument("name")
+@url_option
+def delete_vhost(name: str, url: str) -> None:
+    """Delete the virtual host NAME with all that is in it."""
+    Api(url).delete("vhosts", name)
+
+
+@vhosts.command("firehose")
+@click.argument("name", default="/")
+@click.option("--off", is_flag=True, help="No more.")
+@url_option
+def firehose(name: str, off: bool, url: str) -> None:
+    """Copy every publish and delivery of the virtual host NAME to its exchange amq.rabbitmq.trace."""
+    Api(url).put("vhosts", name, body={"tracing": not off})

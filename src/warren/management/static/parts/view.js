@@ -1,0 +1,80 @@
+// What the views are made of: their heading with its buttons, sections, lists of facts, badges, and a view that asks
+// the API again and again by itself.
+
+import { h } from "../dom.js";
+import { plain } from "../format.js";
+import { Poller } from "../poll.js";
+import { notice } from "./notice.js";
+
+export function heading(title, ...actions) {
+  return h("div", { class: "heading" }, h("h1", null, title), h("div", { class: "actions" }, actions));
+}
+
+export function button(text, onclick, kind = "") {
+  return h("button", { type: "button", class: kind, onclick }, text);
+}
+
+export function section(title, ...children) {
+  return h("section", { "aria-label": title }, h("h2", null, title), children);
+}
+
+export function badge(text, kind = "") {
+  return h("span", { class: `badge ${kind}` }, text);
+}
+
+// [[what, value], ...]; a value is text or an element.
+export function facts(pairs) {
+  return h(
+    "dl",
+    { class: "facts" },
+    pairs.map(([what, value]) => h("div", null, h("dt", null, what), h("dd", null, value))),
+  );
+}
+
+export function table(object) {
+  return facts(Object.entries(object).map(([name, value]) => [name, plain(value)]));
+}
+
+export function empty(text, ...more) {
+  return h("div", { class: "empty" }, h("p", null, text), more);
+}
+
+export function link(text, ...address) {
+  return h("a", { href: `#/${address.map(encodeURIComponent).join("/")}` }, text);
+}
+
+// <warren-live>: `load(signal)` asks, `show(answer)` shows, and what goes wrong is said on top.
+class Live extends HTMLElement {
+  setUp({ load, show, children }) {
+    this.problem = notice();
+    this.append(this.problem, ...children);
+    this.poller = new Poller(
+      async (signal) => {
+        const answer = await load(signal);
+        this.problem.clear();
+        show(answer);
+      },
+      (error) =>
+        this.problem.say(error.status === 404 ? "This is not there, or no longer." : `${error.message} Trying again.`),
+    );
+    return this;
+  }
+
+  connectedCallback() {
+    this.poller.start();
+  }
+
+  disconnectedCallback() {
+    this.poller.stop();
+  }
+
+  again() {
+    return this.poller.now();
+  }
+}
+
+customElements.define("warren-live", Live);
+
+export function live(options) {
+  return document.createElement("warren-live").setUp(options);
+}

@@ -1,0 +1,243 @@
+// #/overview: how is the broker? Figures first, then charts of the last minutes, the busiest queues and the node.
+
+import { get, withQuery } from "../api.js";
+import { fill, h, setText } from "../dom.js";
+import { bytes, compact, duration, number, plural, rate, shortTime } from "../format.js";
+import { history } from "../history.js";
+import { chart } from "../parts/chart.js";
+import { notice } from "../parts/notice.js";
+import { empty, facts, heading, link, live, section } from "../parts/view.js";
+import { isMonitoring, listOf } from "../session.js";
+
+const WINDOWS = [
+  [60, "1 min"],
+  [300, "5 min"],
+  [600, "10 min"],
+];
+const BUSIEST = 6;
+const MIB = 1024 * 1024;
+let seconds = 60;
+
+class Overview extends HTMLElement {
+  connectedCallback() {
+    this.problem = notice();
+    this.tiles = tiles();
+    this.charts = charts();
+    this.node = h("div");
+    const top = heading("Overview", this.windowChoice());
+    const middle = h(
+      "div",
+      { class: "charts" },
+      this.charts.map((each) => h("div", { class: "card" }, each)),
+    );
+    const bottom = h("div", { class: "columns" }, busiest(), section("Node", this.node));
+    fill(
+      this,
+      top,
+      this.problem,
+      h(
+        "div",
+        { class: "tiles" },
+        this.tiles.map((tile) => tile.element),
+      ),
+      middle,
+      bottom,
+    );
+    this.onChange = () => this.show();
+    history.addEventListener("change", this.onChange);
+    this.show();
+  }
+
+  disconnectedCallback() {
+    history.removeEventListener("change", this.onChange);
+  }
+
+  windowChoice() {
+    const choose = (event) => {
+      seconds = Number(event.target.value);
+      for (const each of this.charts) each.seconds = seconds;
+      this.show();
+    };
+    const options = WINDOWS.map(([value, text]) => h("option", { value, selected: value === seconds }, text));
+    return h("label", { class: "inline" }, "Charts show", h("select", { onchange: choose }, options));
+  }
+
+  show() {
+    if (history.error) this.problem.say(`${history.error.message} What is shown may be old; trying again.`);
+    else this.problem.clear();
+    if (history.overview === null) return;
+    for (const tile of this.tiles) tile.show();
+    for (const each of this.charts) each.show(history.series);
+    fill(this.node, nodeFacts());
+  }
+}
+
+customElements.define("warren-overview", Overview);
+
+export function overviewView() {
+  return document.createElement("warren-overview");
+}
+
+function tile(label, value, note, color) {
+  const figure = h("b");
+  const small = h("small");
+  const element = h("div", { class: `tile ${color ?? ""}` }, h("span", null, label), figure, small);
+  const show = () => {
+    setText(figure, value());
+    setText(small, note());
+  };
+  return { element, show };
+}
+
+function tiles() {
+  const last = (name) => history.series.last(name);
+  const totals = () => history.overview.object_totals;
+  const queues = () => history.overview.queue_totals;
+  const stats = () => history.overview.message_stats;
+  return [
+    tile(
+      "Into queues",
+      () => rate(last("publish")),
+      () => `${compact(stats().publish)} so far`,
+      "series-1",
+    ),
+    tile(
+      "Delivered",
+      () => rate(last("deliver")),
+      () => `${compact(stats().deliver_get)} so far`,
+      "series-2",
+    ),
+    tile(
+      "Acknowledged",
+      () => rate(last("ack")),
+      () => `${compact(stats().ack)} so far`,
+      "series-3",
+    ),
+    tile(
+      "Ready",
+      () => compact(queues().messages_ready),
+      () => `in ${plural(totals().queues, "queue")}`,
+      "series-4",
+    ),
+    tile(
+      "Unacked",
+      () => compact(queues().messages_unacknowledged),
+      () => `with ${plural(totals().consumers, "consumer")}`,
+      "series-5",
+    ),
+    tile(
+      "Connections",
+      () => compact(totals().connections),
+      () => plural(totals().channels, "channel"),
+    ),
+  ];
+}
+
+function charts() {
+  return [
+    chart({
+      title: "Message rates",
+      format: rate,
+      seconds,
+      minimum: 5,
+      lines: [
+        { name: "publish", label: "in", color: "--series-1", filled: true },
+        { name: "deliver", label: "out", color: "--series-2" },
+        { name: "ack", label: "acked", color: "--series-3" },
+        { name: "redeliver", label: "again", color: "--series-5" },
+      ],
+    }),
+    chart({
+      title: "Depth of all queues",
+      format: compact,
+      seconds,
+      minimum: 10,
+      lines: [
+        { name: "ready", label: "ready", color: "--series-4", filled: true },
+        { name: "unacked", label: "unacknowledged", color: "--series-5" },
+      ],
+    }),
+    chart({
+      title: "Latency",
+      format: shortTime,
+      seconds,
+      minimum: 5,
+      lines: [
+        { name: "wait", label: "wait: depth ÷ rate out", color: "--series-1", filled: true },
+        { name: "answer", label: "answers of the API", color: "--series-2" },
+      ],
+    }),
+    chart({
+      title: "Memory",
+      format: bytes,
+      seconds,
+      minimum: MIB,
+      steps: Array.from({ length: 20 }, (_, power) => MIB * 2 ** power),
+      lines: [{ name: "memory", label: "used", color: "--series-3", filled: true }],
+    }),
+  ];
+}
+
+function busiest() {
+  const list = h("ol", { class: "bars" });
+  const nothing = empty("No queue holds or moves messages.");
+  const columns = "name,vhost,messages,message_stats.deliver_get_details";
+  const load = (signal) =>
+    get(
+      withQuery(listOf("queues"), { page: 1, page_size: BUSIEST, sort: "messages", sort_reverse: "true", columns }),
+      signal,
+    );
+  const show = ({ items }) => {
+    const most = Math.max(1, ...items.map((queue) => queue.messages));
+    nothing.hidden = items.length > 0;
+    fill(
+      list,
+      items.map((queue) => bar(queue, most)),
+    );
+  };
+  return section("Deepest queues", live({ load, show, children: [list, nothing] }));
+}
+
+function bar({ name, vhost, messages, message_stats: stats }, most) {
+  const meter = h("meter", { min: 0, max: most, value: messages, "aria-label": `Messages in ${name}` });
+  const out = stats?.deliver_get_details?.rate ?? 0;
+  return h(
+    "li",
+    null,
+    link(name, "queues", vhost, name),
+    meter,
+    h("span", { class: "figure" }, compact(messages)),
+    h("small", null, `${rate(out)} out`),
+  );
+}
+
+function nodeFacts() {
+  const { overview, node } = history;
+  const versions = [
+    ["Version", `Warren ${overview.warren_version}`],
+    ["Python", overview.python_version],
+  ];
+  if (!isMonitoring() || node === null)
+    return [facts(versions), empty("Memory, disk and uptime are shown to users with the monitoring tag.")];
+  const listeners = overview.listeners.map((each) => `${each.protocol} on ${each.ip_address}:${each.port}`);
+  return facts([
+    ["Node", node.name],
+    ...versions,
+    ["Up for", duration(node.uptime)],
+    [
+      "Memory",
+      measured(node.mem_used, node.mem_limit, `${bytes(node.mem_used)} of ${bytes(node.mem_limit)}`, "Memory used"),
+    ],
+    ["Disk free", `${bytes(node.disk_free)}, publishers block below ${bytes(node.disk_free_limit)}`],
+    ["Sockets", number(node.sockets_used)],
+    ["Listening", listeners.join(", ")],
+  ]);
+}
+
+function measured(value, most, text, label) {
+  const meter =
+    most > 0
+      ? h("meter", { min: 0, max: most, high: most * 0.85, value: Math.min(value, most), "aria-label": label })
+      : null;
+  return h("span", { class: "measured" }, text, meter);
+}

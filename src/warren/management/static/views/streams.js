@@ -1,0 +1,94 @@
+// #/streams: the queues that keep what they hold, with their offsets and how long they keep it.
+
+import { declareQueue, publishTo } from "../actions/queues.js";
+import { get, withQuery } from "../api.js";
+import { h } from "../dom.js";
+import { bytes, number, plain, rate } from "../format.js";
+import { menuButton } from "../parts/menu.js";
+import { table } from "../parts/table.js";
+import { badge, button, empty, heading, link, live } from "../parts/view.js";
+import { listOf, session } from "../session.js";
+
+export function streamsView() {
+  const nothing = empty(
+    "There are no streams yet. A stream is a queue that keeps its messages, so that many can read it, and again. Declare one with the button above, or as a client with x-queue-type: stream.",
+  );
+  const shown = table({
+    caption: "Streams",
+    key: ({ vhost, name }) => JSON.stringify([vhost, name]),
+    columns: columns(),
+    sort: "name",
+  });
+  shown.addEventListener("sort", () => view.again());
+  const show = (items) => {
+    shown.show(items);
+    shown.hidden = items.length === 0;
+    nothing.hidden = items.length > 0;
+  };
+  const load = async (signal) => {
+    const query = { sort: shown.sort, sort_reverse: shown.reverse ? "true" : "" };
+    return (await get(withQuery(listOf("queues"), query), signal)).filter((queue) => queue.type === "stream");
+  };
+  const declare = async () => (await declareQueue("stream")) && view.again();
+  const view = live({
+    load,
+    show,
+    children: [heading("Streams", button("Declare a stream", declare, "primary")), shown, nothing],
+  });
+  return view;
+}
+
+function columns() {
+  return [
+    { title: "Name", sort: "name", once: true, show: nameOf },
+    { title: "Messages", sort: "messages", number: true, show: (stream) => number(stream.messages) },
+    { title: "Offsets", show: offsets },
+    { title: "Size", sort: "message_bytes", number: true, show: (stream) => bytes(stream.message_bytes) },
+    {
+      title: "In",
+      sort: "message_stats.publish_details.rate",
+      number: true,
+      show: (stream) => rate(stream.message_stats?.publish_details.rate ?? 0),
+    },
+    {
+      title: "Out",
+      sort: "message_stats.deliver_get_details.rate",
+      number: true,
+      show: (stream) => rate(stream.message_stats?.deliver_get_details.rate ?? 0),
+    },
+    { title: "Consumers", sort: "consumers", number: true, show: (stream) => number(stream.consumers) },
+    {
+      title: "Keeps",
+      sign: (stream) => JSON.stringify([stream.arguments, stream.effective_policy_definition]),
+      show: retention,
+    },
+    {
+      title: "",
+      once: true,
+      show: (stream) =>
+        menuButton(`Actions for ${stream.name}`, () => [
+          ["Publish a message", () => publishTo(stream.vhost, "", stream.name)],
+        ]),
+    },
+  ];
+}
+
+function nameOf({ vhost, name }) {
+  const where = session.vhost === "" && session.vhosts.length > 1 ? h("small", null, vhost) : null;
+  return h("div", { class: "name" }, link(name, "queues", vhost, name), where);
+}
+
+function offsets({ first_offset: first, next_offset: next }) {
+  return first === undefined || next === undefined
+    ? "–"
+    : first === next
+      ? "empty"
+      : `${number(first)} to ${number(next - 1)}`;
+}
+
+function retention({ arguments: given, effective_policy_definition: policy }) {
+  const setting = (key) => given[`x-${key}`] ?? policy?.[key];
+  const limits = ["max-age", "max-length-bytes"].filter((key) => setting(key) !== undefined);
+  const text = (key) => (key === "max-length-bytes" ? bytes(setting(key)) : plain(setting(key)));
+  return h("div", { class: "badges" }, limits.length ? limits.map((key) => badge(text(key))) : "everything");
+}

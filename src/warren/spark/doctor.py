@@ -1,0 +1,88 @@
+"""What the data pipeline finds on this machine, and what it lacks: one line each."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+from warren.amqp import constants
+from warren.amqp.fields import plain
+from warren.client.address import parse_uri
+from warren.client.connection import Client
+from warren.errors import WarrenError
+from warren.spark.java import OLDEST, find_java
+
+# With the reason why it is needed.
+PACKAGES: Final = (
+    ("pyspark", "it is the engine"),
+    ("pyarrow", "rows travel as Arrow"),
+    ("numpy", "columns are laid out with it"),
+    ("pandas", "Spark's Python functions ask for it"),
+)
+_DOCTOR_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    is_found: bool
+    # What was found, or what to do.
+    text: str
+    is_needed: bool = True
+
+
+def examine(uri: str = "") -> list[Finding]:
+    found = [_python(), *(_package(name, reason) for name, reason in PACKAGES), _java(), _format(), _build()]
+    return [*found, _broker(uri)] if uri else found
+
+
+def _python() -> Finding:
+    return Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()}, {sys.executable}")
+
+
+def _package(name: str, reason: str) -> Finding:
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(name, False, f"is missing, and {reason}: pip install 'warren[spark]'")
+    if name == "pyspark" and not version.startswith("4.3."):
+        return Finding(name, False, f"{version} is here, and 4.3 is what works: pip install 'warren[spark]'")
+    if name == "pandas" and int(version.partition(".")[0]) >= 3:
+        return Finding(name, False, f"{version} is too new for Spark 4.3: pip install 'pandas<3'")
+    return Finding(name, True, version)
+
+
+def _java() -> Finding:
+    java = find_java()
+    if java is None:
+        return Finding("java", False, f"is missing: install {OLDEST} or later, or pip install 'warren[spark]'")
+    return Finding("java", True, f"{java.version} from {java.origin}, {java.home}")
+
+
+def _format() -> Finding:
+    try:
+        from pyspark_warren import DefaultSource
+    except (ImportError, WarrenError) as error:
+        return Finding("format", False, f"Spark will not find the format warren: {error}")
+    return Finding("format", True, f"Spark finds the format {DefaultSource.name()} by itself")
+
+
+def _build() -> Finding:
+    if str(constants.__file__).endswith(".py"):
+        text = "Warren is not compiled: reading is several times slower; install it where there is a C compiler"
+        return Finding("speed", False, text, is_needed=False)
+    return Finding("speed", True, "Warren is compiled", is_needed=False)
+
+
+def _broker(uri: str) -> Finding:
+    try:
+        with Client(parse_uri(uri), "warren doctor", timeout=_DOCTOR_SECONDS) as client:
+            said = client.server_properties
+    except WarrenError as error:
+        return Finding("broker", False, str(error))
+    name = "Warren" if "warren_version" in said else str(said["product"].value) if "product" in said else "a broker"
+    version = said.get("warren_version") or said.get("version")
+    return Finding("broker", True, name if version is None else f"{name} {plain(version)}")

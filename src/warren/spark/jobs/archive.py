@@ -1,0 +1,147 @@
+"""`warren archive`: a queue or stream into partitioned Parquet or Delta. A pipeline with one query, run to its end.
+
+The table holds its own checkpoint, so the same command goes on where it, or a killed one before it, was.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from warren.errors import WarrenError
+from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
+from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Sink, SinkKind, Source, SourceKind, View
+from warren.spark.pipelines.runner import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATE: Final = "_warren"
+# One query has a whole session to itself: larger batches cost less for each message.
+ROWS: Final = 250_000
+_COLUMNS: Final = "body, exchange, routing_key, queue, offset, timestamp, redelivered, properties, headers, headers_raw"
+# Not the time of archiving, so that a batch that is written again lands in the same folder.
+_PARTITIONS: Final = {
+    "day": "coalesce(date_format(timestamp, 'yyyy-MM-dd'), 'undated')",
+    "hour": "coalesce(date_format(timestamp, 'yyyy-MM-dd-HH'), 'undated')",
+    "queue": None,
+    "exchange": None,
+    "routing_key": None,
+}
+PARTITIONS: Final = tuple(_PARTITIONS)
+
+
+@dataclass(frozen=True)
+class Archive:
+    kind: SourceKind
+    name: str
+    table: Path
+    broker: str = DEFAULT_BROKER
+    format: SinkKind = SinkKind.PARQUET
+    partition_by: tuple[str, ...] = ("day",)
+    follow: bool = False
+    rows: int = ROWS
+
+    def definition(self) -> Definition:
+        unknown = [each for each in self.partition_by if each not in _PARTITIONS]
+        if unknown:
+            raise WarrenError(f"cannot partition by {unknown[0]}; there are {', '.join(PARTITIONS)}")
+        table = self.table.resolve()
+        added = "".join(f", {_PARTITIONS[each]} AS {each}" for each in self.partition_by if _PARTITIONS[each])
+        return Definition(
+            name="archive",
+            base=table.parent,
+            broker=self.broker,
+            folder=table / STATE,
+            sources={"messages": Source("messages", self.kind, self.name, max_rows=self.rows, declare=False)},
+            views={"kept": View("kept", f"SELECT {_COLUMNS}{added} FROM messages")},  # noqa: S608 - names from a list
+            sinks={"table": Sink("table", self.format, str(table), "kept", partition_by=self.partition_by)},
+        )
+
+    def run(self, spark: SparkSession | None = None, master: str | None = None, watch: Watcher = ignore) -> Summary:
+        self._refuse_another_source()
+        started = time.monotonic()
+
+        def show(status: dict[str, Any]) -> None:
+            query = status["queries"][0]
+            lag = query["lag"]
+            watch(Progress(query["rows"], None if lag is None or self.follow else query["rows"] + lag))
+
+        definition = replace(self.definition(), master=master or "")
+        status = run(definition, once=not self.follow, spark=spark, master=master, watch=show)
+        went = self._tidy()
+        rows = status["queries"][0]["rows"]
+        files, size = self._size()
+        return Summary(
+            "archive",
+            rows,
+            round(time.monotonic() - started, 3),
+            f"{rows:,} messages of {self.kind.value} {self.name} archived in {self.table}, {files:,} files, {size:,} B",
+            {
+                "table": str(self.table),
+                "files": files,
+                "bytes": size,
+                "compacted_files": went,
+                "state": status["state"],
+            },
+        )
+
+    def _refuse_another_source(self) -> None:
+        """A table that another queue was archived to has a checkpoint that means other offsets."""
+        label = self.table / STATE / "source"
+        wanted = f"{self.kind.value} {self.name}"
+        if label.exists():
+            found = label.read_text(encoding="utf-8")
+            if found != wanted:
+                raise WarrenError(f"{self.table} is the archive of {found}; give {wanted} a folder of its own")
+            return
+        try:
+            label.parent.mkdir(parents=True, exist_ok=True)
+            label.write_text(wanted, encoding="utf-8")
+        except OSError as error:
+            raise WarrenError(f"cannot write to {self.table}: {error.strerror}") from error
+
+    def _tidy(self) -> int:
+        if self.format is SinkKind.DELTA:
+            return self._tidy_delta()
+        from warren.spark.pipelines.parquet_table import ParquetTable
+        from warren.spark.pipelines.writers import query_id
+
+        definition = self.definition()
+        checkpoint = definition.checkpoint_of(definition.sinks["table"])
+        if not (checkpoint / "metadata").exists():
+            return 0
+        # The query has ended, so all its batches are done; only the newest may be written again when it goes on.
+        table = ParquetTable(self.table)
+        writer = query_id(checkpoint)
+        newest = max((each.last for each in table.files()), default=0)
+        return table.compact(writer, before=newest)
+
+    def _tidy_delta(self) -> int:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            return int(DeltaTable(str(self.table)).optimize.compact()["numFilesRemoved"])
+        except TableNotFoundError:
+            return 0
+
+    def _size(self) -> tuple[int, int]:
+        if self.format is SinkKind.DELTA:
+            return self._delta_size()
+        from warren.spark.pipelines.parquet_table import ParquetTable
+
+        files = ParquetTable(self.table).files()
+        return len(files), sum(each.size for each in files)
+
+    def _delta_size(self) -> tuple[int, int]:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            paths = [Path(each.removeprefix("file://")) for each in DeltaTable(str(self.table)).file_uris()]
+        except TableNotFoundError:
+            return 0, 0
+        return len(paths), sum(path.stat().st_size for path in paths)

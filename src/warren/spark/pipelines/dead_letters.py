@@ -1,0 +1,108 @@
+"""Writes the dead letters of one task: published and confirmed, or a Parquet file; the message, and why it is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from pyspark import TaskContext
+
+from warren.client.address import parse_uri
+from warren.client.connection import Client
+from warren.spark.encode import Encoder
+from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
+from warren.spark.pipelines.model import SinkKind
+from warren.spark.publish import ConfirmedPublisher
+
+if TYPE_CHECKING:
+    from warren.spark.pipelines.misfits import Aside
+
+_PREFIX: Final = "x-misfit-"
+_IN_FLIGHT: Final = 1000
+_HEADERS: Final = pa.map_(pa.string(), pa.string())
+
+
+class DeadLetterWriter:
+    """Connects with the first misfit: most tasks never meet one."""
+
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
+        self._client: Client | None = None
+        self._publisher: ConfirmedPublisher | None = None
+        self._encoder: Encoder | None = None
+        self._kept: list[pa.RecordBatch] = []
+
+    def add(self, envelopes: pa.StructArray, reasons: list[str]) -> None:
+        letters = self._letters(envelopes, reasons)
+        if self._aside.dead_letters.kind is SinkKind.PARQUET:
+            self._kept.append(letters)
+            return
+        if self._publisher is None:
+            self._connect()
+        assert self._publisher is not None
+        assert self._encoder is not None
+        for message in self._encoder.messages(letters):
+            self._publisher.publish(message)
+
+    def finish(self) -> None:
+        if self._publisher is not None and self._client is not None:
+            self._publisher.finish()
+            self._client.leave()
+        if self._kept:
+            self._write_file()
+
+    def _connect(self) -> None:
+        dead = self._aside.dead_letters
+        target = parse_uri(self._aside.broker)
+        exchange, key = (dead.place, dead.routing_key) if dead.kind is SinkKind.EXCHANGE else ("", dead.place)
+        self._client = Client(target, f"pipeline {self._aside.pipeline}")
+        options = WriteOptions(target, exchange, key)
+        self._encoder = Encoder(options, self._client.frame_max, f"misfit/{self._aside.pipeline}")
+        self._publisher = ConfirmedPublisher(self._client, _IN_FLIGHT, lambda method, content: None)
+
+    def _letters(self, envelopes: pa.StructArray, reasons: list[str]) -> pa.RecordBatch:
+        names = [field.name for field in envelopes.type]
+        columns: dict[str, Any] = dict(zip(names, envelopes.flatten(), strict=True))
+        headers = [
+            self._headers(envelope, reason) for envelope, reason in zip(envelopes.to_pylist(), reasons, strict=True)
+        ]
+        columns["headers"] = pa.array(headers, _HEADERS)
+        if self._aside.dead_letters.kind is SinkKind.PARQUET:
+            columns["reason"] = pa.array(reasons, pa.string())
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _headers(self, envelope: dict[str, Any], reason: str) -> list[tuple[str, str | None]]:
+        """Those of the message, with where it was; the same message gets the same id in every attempt."""
+        aside = self._aside
+        kept: list[tuple[str, str | None]] = [
+            (name, value)
+            for name, value in envelope["headers"] or []
+            if not name.startswith(_PREFIX) and name != DEDUPLICATION_HEADER
+        ]
+        identity = f"misfit/{aside.pipeline}/{aside.source}/{envelope['queue']}/{envelope['offset']}"
+        return [
+            *kept,
+            (f"{_PREFIX}reason", reason),
+            (f"{_PREFIX}pipeline", aside.pipeline),
+            (f"{_PREFIX}source", aside.source),
+            (f"{_PREFIX}queue", envelope["queue"]),
+            (f"{_PREFIX}offset", str(envelope["offset"])),
+            (f"{_PREFIX}exchange", envelope["exchange"]),
+            (f"{_PREFIX}routing-key", envelope["routing_key"]),
+            (DEDUPLICATION_HEADER, identity),
+        ]
+
+    def _write_file(self) -> None:
+        context = TaskContext.get()
+        assert context is not None
+        query = str(context.getLocalProperty("sql.streaming.queryId"))[:8]
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        folder = Path(self._aside.path)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{query}-{batch:09d}.{context.partitionId():05d}.parquet"
+        draft = folder / f"_{name}.{os.getpid()}"
+        parquet.write_table(pa.Table.from_batches(self._kept), draft, compression="zstd")
+        draft.replace(folder / name)

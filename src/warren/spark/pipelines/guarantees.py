@@ -1,0 +1,46 @@
+"""What a query promises, by the kind of what it reads and what it writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warren.spark.pipelines.graph import order_of_sinks, sources_of
+from warren.spark.pipelines.model import Definition, Sink, SinkKind, Source, SourceKind
+
+ONCE = "exactly once"
+AT_LEAST_ONCE = "at least once"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    source: str
+    sink: str
+    promise: str
+    reason: str
+
+
+def guarantees(definition: Definition) -> list[Guarantee]:
+    return [
+        Guarantee(source.name, name, *promise(source, definition.sinks[name]))
+        for name in order_of_sinks(definition)[0]
+        for source in sources_of(definition, definition.sinks[name].origin)
+        if source.is_stream
+    ]
+
+
+def promise(source: Source, sink: Sink) -> tuple[str, str]:
+    if sink.kind is SinkKind.CONSOLE:
+        return AT_LEAST_ONCE, "a batch that was interrupted is shown again"
+    reading = _reading(source)
+    if sink.kind is SinkKind.PARQUET:
+        return ONCE, f"{reading}; the files of a batch replace those of an interrupted attempt"
+    if sink.kind is SinkKind.DELTA:
+        return ONCE, f"{reading}; a batch is a Delta transaction with its own number, and is skipped when it is there"
+    again = "rows of an interrupted batch are published again under the same id, so once where the queue deduplicates"
+    return AT_LEAST_ONCE, f"{reading}; {again}"
+
+
+def _reading(source: Source) -> str:
+    if source.kind is SourceKind.QUEUE:
+        return "the queue is settled after the batch is written"
+    return "the checkpoint holds the offsets, and the same rows can be read again"

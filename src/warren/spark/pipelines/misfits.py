@@ -1,0 +1,148 @@
+"""Messages that do not fit: found by Spark's own JSON reader, and put aside by the task that met them.
+
+A step in the plan, not a query of its own: a queue can be read only once, and a query with state cannot hand its batch
+to a function. Whoever fails and tries again sends the same dead letter with the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from warren.spark.pipelines.model import DeadLetters, Definition, OnError, Source
+from warren.spark.pipelines.read_source import ENVELOPE
+from warren.spark.pipelines.schema_text import Field, parse_schema
+from warren.spark.pipelines.why import why
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+REASON: Final = "_reason"
+_VALUE: Final = "_value"
+_CORRUPT: Final = "_corrupt"
+# The reason that Spark can give: a task then looks closer.
+_BODY: Final = "body"
+MISFITS: Final = "misfits"
+
+
+@dataclass(frozen=True)
+class Aside:
+    """All that a task needs to put misfits aside; travels to the executors."""
+
+    pipeline: str
+    source: str
+    fields: tuple[Field, ...]
+    dead_letters: DeadLetters
+    broker: str
+    # Where a Parquet place is.
+    path: str = ""
+
+
+def fit(frame: DataFrame, definition: Definition, source: Source, schema: str, keeps_misfits: bool) -> DataFrame:
+    """Rows of messages in, rows of the source out; what does not fit goes where the source says."""
+    from pyspark.sql import functions as f
+
+    rows = _columns(frame, source, schema)
+    if not source.can_misfit:
+        return rows
+    rows = rows.withColumn(REASON, f.expr(_reason(source, schema)))
+    rows = rows.observe(f"{MISFITS}_{source.name}", f.expr(f"count_if({REASON} IS NOT NULL)").alias(MISFITS))
+    if source.on_error is OnError.FAIL:
+        message = f.concat(f.lit(f"source {source.name}: "), f.col(REASON))
+        return rows.where(f.when(f.col(REASON).isNotNull(), f.raise_error(message)).isNull()).drop(REASON, _VALUE)
+    if source.on_error is OnError.DROP or not keeps_misfits or definition.dead_letters is None:
+        return rows.where(f.col(REASON).isNull()).drop(REASON, _VALUE)
+    aside = Aside(
+        definition.name,
+        source.name,
+        parse_schema(schema) if schema else (),
+        definition.dead_letters,
+        definition.broker,
+        str(definition.path_of(definition.dead_letters.place)),
+    )
+    rows = rows.drop(_VALUE)
+    return rows.mapInArrow(_put_aside(aside), rows.drop(REASON).schema)
+
+
+def _columns(frame: DataFrame, source: Source, schema: str) -> DataFrame:
+    """What SQL sees of a message: its body's fields and the envelope, or all of its columns."""
+    from pyspark.sql import functions as f
+
+    if source.body == "text":
+        return frame.withColumn("body", f.col("body").cast("string")).withColumn(ENVELOPE, f.struct(*frame.columns))
+    if source.body == "raw":
+        return frame.withColumn(ENVELOPE, f.struct(*frame.columns))
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    nullable = _without_requirements(schema)
+    value = f.from_json(f.col("body").cast("string"), f"{nullable}, {_CORRUPT} STRING", options)
+    names = [each.name for each in parse_schema(schema)]
+    return frame.select(value.alias(_VALUE), f.struct(*frame.columns).alias(ENVELOPE)).select(
+        *(f.col(_VALUE)[name].alias(name) for name in names), ENVELOPE, _VALUE
+    )
+
+
+def _without_requirements(schema: str) -> str:
+    """Spark takes NOT NULL of a parsed column at its word; here it is a condition."""
+    from pyspark.sql.types import StructType
+
+    found = StructType.fromDDL(schema)
+    assert isinstance(found, StructType)
+    return ", ".join(f"{_quoted(each.name)} {each.dataType.simpleString()}" for each in found.fields)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _reason(source: Source, schema: str) -> str:
+    cases: list[str] = []
+    if source.body == "json":
+        body = f"{ENVELOPE}.body"
+        cases.append(f"WHEN {body} IS NULL OR NOT is_valid_utf8(CAST({body} AS STRING)) THEN '{_BODY}'")
+        cases.append(f"WHEN {_VALUE} IS NULL OR {_VALUE}.{_CORRUPT} IS NOT NULL THEN '{_BODY}'")
+        cases += [
+            f"WHEN {_quoted(each.name)} IS NULL THEN 'the field {_text(each.name)} is missing'"
+            for each in parse_schema(schema)
+            if each.is_required
+        ]
+    for name, condition in source.expect.items():
+        reason = _text(f'expectation "{name}" is not met: {condition}')
+        cases.append(f"WHEN NOT coalesce(({condition}), false) THEN '{reason}'")
+    return f"CASE {' '.join(cases)} END"
+
+
+def _text(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _put_aside(aside: Aside) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow.compute as pc
+
+        from warren.spark.pipelines.dead_letters import DeadLetterWriter
+
+        writer = DeadLetterWriter(aside)
+        for batch in batches:
+            reasons = batch.column(REASON)
+            good = batch.drop_columns([REASON])
+            if reasons.null_count == batch.num_rows:
+                yield good
+                continue
+            bad = batch.filter(pc.is_valid(reasons))
+            writer.add(bad.column(ENVELOPE), _reasons(bad, aside.fields))
+            yield good.filter(pc.is_null(reasons))
+        # Before the task may be called done.
+        writer.finish()
+
+    return step
+
+
+def _reasons(bad: pa.RecordBatch, fields: tuple[Field, ...]) -> list[str]:
+    bodies: list[Any] = bad.column(ENVELOPE).field("body").to_pylist()
+    reasons: list[str] = bad.column(REASON).to_pylist()
+    return [
+        why(bytes(body or b""), fields) if reason == _BODY else reason
+        for body, reason in zip(bodies, reasons, strict=True)
+    ]

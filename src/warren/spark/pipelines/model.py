@@ -1,0 +1,176 @@
+"""What a pipeline is: sources, views, sinks and how they are run. The file and the Python class both make this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DEFAULT_BROKER: Final = "amqp://guest:guest@127.0.0.1:5672/%2F"
+DEFAULT_MAX_ROWS: Final = 50_000
+
+
+class SourceKind(Enum):
+    QUEUE = "queue"
+    STREAM = "stream"
+    SUPER_STREAM = "super-stream"
+    EXCHANGE = "exchange"
+    PARQUET = "parquet"
+    DELTA = "delta"
+    FILES = "files"
+
+    @property
+    def is_of_broker(self) -> bool:
+        return self in _OF_BROKER
+
+    @property
+    def is_replayable(self) -> bool:
+        """The same rows can be read again after a crash, from any point on."""
+        return self is not SourceKind.QUEUE
+
+
+_OF_BROKER: Final = {SourceKind.QUEUE, SourceKind.STREAM, SourceKind.SUPER_STREAM, SourceKind.EXCHANGE}
+
+
+class SinkKind(Enum):
+    EXCHANGE = "exchange"
+    STREAM = "stream"
+    QUEUE = "queue"
+    PARQUET = "parquet"
+    DELTA = "delta"
+    CONSOLE = "console"
+
+    @property
+    def is_of_broker(self) -> bool:
+        return self in (SinkKind.EXCHANGE, SinkKind.STREAM, SinkKind.QUEUE)
+
+
+class OnError(Enum):
+    """What becomes of a message that does not fit its source's schema."""
+
+    DEAD_LETTER = "dead-letter"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class Mode(Enum):
+    APPEND = "append"
+    UPDATE = "update"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class Watermark:
+    column: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Source:
+    name: str
+    kind: SourceKind
+    # The queue's, stream's or exchange's name, or the path of the table or files.
+    place: str
+    keys: tuple[str, ...] = ()
+    body: str = "raw"
+    # DDL; empty for raw bodies, "infer" to look at the first messages.
+    schema: str = ""
+    is_table: bool = False
+    format: str = "parquet"
+    start: str = "earliest"
+    max_rows: int = DEFAULT_MAX_ROWS
+    watermark: Watermark | None = None
+    on_error: OnError = OnError.DEAD_LETTER
+    # Conditions in SQL that a row must meet, by name.
+    expect: dict[str, str] = field(default_factory=dict)
+    declare: bool = True
+    line: int = 0
+
+    @property
+    def is_stream(self) -> bool:
+        return not self.is_table
+
+    @property
+    def can_misfit(self) -> bool:
+        return self.kind.is_of_broker and (self.body == "json" or bool(self.expect))
+
+
+Step = Callable[..., "DataFrame"]
+
+
+@dataclass(frozen=True)
+class View:
+    name: str
+    sql: str = ""
+    # In place of SQL: a function of the DataFrames that `inputs` name.
+    function: Step | None = None
+    inputs: tuple[str, ...] = ()
+    watermark: Watermark | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A sink is a query of its own: its name is the query's."""
+
+    name: str
+    kind: SinkKind
+    place: str
+    origin: str
+    routing_key: str = ""
+    exchange_type: str = "topic"
+    mode: Mode = Mode.APPEND
+    partition_by: tuple[str, ...] = ()
+    # None: as fast as possible.
+    every_seconds: float | None = None
+    checkpoint: Path | None = None
+    after: tuple[str, ...] = ()
+    mandatory: bool = False
+    declare: bool = True
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    kind: SinkKind
+    place: str
+    routing_key: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A query that fails is started again so often, after a pause that doubles each time."""
+
+    attempts: int = 10
+    seconds: float = 2.0
+
+
+@dataclass(frozen=True)
+class Definition:
+    name: str
+    # Where it stands: relative paths count from there.
+    base: Path
+    file: str = ""
+    broker: str = DEFAULT_BROKER
+    # The management API that statuses are sent to; empty: to none.
+    api: str = ""
+    folder: Path = Path()
+    master: str = ""
+    spark: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    sinks: dict[str, Sink] = field(default_factory=dict)
+    dead_letters: DeadLetters | None = None
+    restart: Restart = field(default_factory=Restart)
+
+    def path_of(self, place: str) -> Path:
+        return (self.base / place).resolve()
+
+    def checkpoint_of(self, sink: Sink) -> Path:
+        return self.folder / "checkpoints" / sink.name if sink.checkpoint is None else sink.checkpoint

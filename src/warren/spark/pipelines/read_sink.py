@@ -1,0 +1,102 @@
+"""One sink of the file, and the place for dead letters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from warren.spark.pipelines.document import Mistakes, Node
+from warren.spark.pipelines.model import DeadLetters, Mode, Sink, SinkKind
+from warren.spark.pipelines.read_source import has_scheme, read_kind
+from warren.spark.pipelines.section import Section, parse_duration
+
+KINDS: Final = {kind.value: kind for kind in SinkKind}
+_DEAD_KINDS: Final = {kind: KINDS[kind] for kind in ("exchange", "stream", "queue", "parquet")}
+_EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
+_MODES: Final = {
+    SinkKind.EXCHANGE: (Mode.APPEND, Mode.UPDATE),
+    SinkKind.STREAM: (Mode.APPEND, Mode.UPDATE),
+    SinkKind.QUEUE: (Mode.APPEND, Mode.UPDATE),
+    SinkKind.PARQUET: (Mode.APPEND,),
+    SinkKind.DELTA: (Mode.APPEND, Mode.COMPLETE),
+    SinkKind.CONSOLE: (Mode.APPEND, Mode.UPDATE, Mode.COMPLETE),
+}
+_KEY_MAX: Final = 255
+
+
+def read_sink(name: str, node: Node, line: int, base: Path, mistakes: Mistakes) -> Sink | None:
+    section = Section(node, f'sink "{name}"', mistakes)
+    section.line = line
+    kind = read_kind(section, KINDS, "write")
+    origin = section.text("from")
+    if not section.has("from"):
+        section.mistake(line, '"from" is missing: the source or view whose rows are written')
+    if kind is None:
+        return None
+    checkpoint = section.text("checkpoint")
+    sink = Sink(
+        name=name,
+        kind=SinkKind(kind),
+        place="" if kind == SinkKind.CONSOLE.value else section.text(kind),
+        origin=origin,
+        routing_key=section.text("routing-key"),
+        exchange_type=section.choice("type", _EXCHANGE_TYPES, "topic"),
+        mode=Mode(section.choice("mode", [each.value for each in Mode], Mode.APPEND.value)),
+        partition_by=section.texts("partition-by"),
+        every_seconds=_read_trigger(section),
+        checkpoint=(base / checkpoint).resolve() if checkpoint else None,
+        after=section.texts("after"),
+        mandatory=section.flag("mandatory", False),
+        declare=section.flag("declare", True),
+        line=line,
+    )
+    section.finish()
+    _check(section, sink)
+    return sink
+
+
+def _read_trigger(section: Section) -> float | None:
+    text = section.text("trigger", "continuous")
+    if text == "continuous":
+        return None
+    seconds = parse_duration(text.removeprefix("every "))
+    if seconds is None:
+        section.mistake(section.line_of("trigger"), '"trigger" is "continuous" or a time such as "every 10 seconds"')
+    return seconds
+
+
+def _check(section: Section, sink: Sink) -> None:
+    allowed = _MODES[sink.kind]
+    if sink.mode not in allowed:
+        modes = " or ".join(each.value for each in allowed)
+        section.mistake(section.line_of("mode"), f'"mode" at {sink.kind.value} is {modes}, not {sink.mode.value}')
+    if sink.kind is not SinkKind.EXCHANGE:
+        for key in section.given(("routing-key", "type")):
+            section.mistake(section.line_of(key), f'"{key}" is for exchanges')
+    if not sink.kind.is_of_broker and section.has("mandatory"):
+        section.mistake(section.line_of("mandatory"), '"mandatory" is for exchanges, streams and queues')
+    if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and sink.partition_by:
+        section.mistake(section.line_of("partition-by"), '"partition-by" is for Parquet and Delta')
+    _check_place(section, sink.kind, sink.place, sink.routing_key)
+
+
+def _check_place(section: Section, kind: SinkKind, place: str, routing_key: str) -> None:
+    if kind in (SinkKind.PARQUET, SinkKind.DELTA) and has_scheme(place):
+        section.mistake(section.line_of(kind.value), f"{place} is no path; only folders of this machine serve")
+    if kind.is_of_broker and len(place.encode()) > _KEY_MAX:
+        section.mistake(section.line_of(kind.value), f"the name of a {kind.value} has at most {_KEY_MAX} bytes")
+    if len(routing_key.encode()) > _KEY_MAX:
+        section.mistake(section.line_of("routing-key"), f"a routing key has at most {_KEY_MAX} bytes")
+
+
+def read_dead_letters(section: Section | None) -> DeadLetters | None:
+    if section is None:
+        return None
+    kind = read_kind(section, _DEAD_KINDS, "write")
+    routing_key = section.text("routing-key")
+    section.finish()
+    if kind is None:
+        return None
+    place = section.text(kind)
+    _check_place(section, SinkKind(kind), place, routing_key)
+    return DeadLetters(SinkKind(kind), place, routing_key, section.line)

@@ -1,0 +1,166 @@
+"""One source of the file: where it reads, what the bodies are, and what a message must be to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from warren.spark.pipelines.document import Mistakes, Node
+from warren.spark.pipelines.model import DEFAULT_MAX_ROWS, OnError, Source, SourceKind, Watermark
+from warren.spark.pipelines.schema_text import SchemaError, parse_schema
+from warren.spark.pipelines.section import Section
+from warren.spark.pipelines.sql_text import SqlError, tokens_of
+
+KINDS: Final = {kind.value: kind for kind in SourceKind}
+# The message itself, beside the fields of its body.
+ENVELOPE: Final = "envelope"
+_BODIES: Final = ("json", "raw", "text")
+_FORMATS: Final = ("csv", "json", "parquet", "text")
+_STARTS: Final = ("earliest", "latest")
+
+
+def read_source(name: str, node: Node, line: int, mistakes: Mistakes) -> Source:
+    section = Section(node, f'source "{name}"', mistakes)
+    section.line = line
+    kind = read_kind(section, KINDS, "read")
+    if kind is None:
+        # Others may name it: one mistake is told once.
+        return Source(name, SourceKind.STREAM, "", line=line)
+    source_kind = SourceKind(kind)
+    is_table = section.choice("as", ("table", "stream"), _default_as(source_kind)) == "table"
+    source = Source(
+        name=name,
+        kind=source_kind,
+        place=section.text(kind),
+        keys=section.texts("key"),
+        body=section.choice("body", _BODIES, "json" if section.has("schema") else "raw"),
+        schema=section.text("schema"),
+        is_table=is_table,
+        format=section.choice("format", _FORMATS, "parquet" if source_kind is not SourceKind.FILES else "json"),
+        start=section.choice("start", _STARTS, "earliest"),
+        max_rows=section.number("max-rows", DEFAULT_MAX_ROWS),
+        watermark=read_watermark(section),
+        on_error=OnError(section.choice("on-error", [each.value for each in OnError], OnError.DEAD_LETTER.value)),
+        expect={key: text for key, (text, _) in section.mapping("expect").items()},
+        declare=section.flag("declare", True),
+        line=line,
+    )
+    section.finish()
+    _check_place(section, source)
+    _check_body(section, source)
+    _check_expectations(section)
+    return source
+
+
+def read_kind(section: Section, kinds: Mapping[str, object], verb: str) -> str | None:
+    given = section.given(kinds)
+    if len(given) == 1:
+        return given[0]
+    if not given:
+        section.mistake(section.line, f"names no place to {verb}; give one of {', '.join(kinds)}")
+    else:
+        section.mistake(section.line_of(given[1]), f"names several places to {verb}, {' and '.join(given)}; give one")
+    return None
+
+
+def read_watermark(section: Section) -> Watermark | None:
+    inner = section.section("watermark")
+    if inner is None:
+        return None
+    column, seconds = inner.text("column"), inner.seconds("delay", 0.0)
+    if not column:
+        inner.mistake(inner.line, '"column" is missing: the column that holds the time of the event')
+    if not inner.has("delay"):
+        inner.mistake(inner.line, '"delay" is missing: how late an event may come, such as "10 minutes"')
+    inner.finish()
+    return Watermark(column, seconds)
+
+
+def _default_as(kind: SourceKind) -> str:
+    return "table" if kind in (SourceKind.PARQUET, SourceKind.DELTA) else "stream"
+
+
+def _check_place(section: Section, source: Source) -> None:
+    kind = source.kind
+    if kind is SourceKind.EXCHANGE and not source.keys:
+        section.mistake(section.line, 'an exchange needs "key": the binding key or keys, such as "order.#"')
+    if kind is not SourceKind.EXCHANGE and section.has("key"):
+        section.mistake(section.line_of("key"), f'"key" is for exchanges; a {kind.value} has none')
+    if kind.is_of_broker and source.is_table:
+        section.mistake(
+            section.line_of("as"), f"a {kind.value} is always a stream; only tables and files can be a table"
+        )
+    if kind is SourceKind.DELTA and not source.is_table:
+        section.mistake(
+            section.line_of("as"), "a Delta table can be read as a table only; Parquet and files as streams too"
+        )
+    if kind is not SourceKind.FILES and section.has("format"):
+        section.mistake(section.line_of("format"), '"format" is for files')
+    if kind is SourceKind.QUEUE and section.has("start"):
+        section.mistake(
+            section.line_of("start"), "a queue is read from its head; only streams can be started elsewhere"
+        )
+    if not kind.is_of_broker and section.has("start"):
+        section.mistake(section.line_of("start"), "tables and files are read from their beginning")
+    if not kind.is_of_broker and has_scheme(source.place):
+        section.mistake(
+            section.line_of(kind.value), f"{source.place} is no path; only folders and files of this machine serve"
+        )
+
+
+def _check_body(section: Section, source: Source) -> None:
+    if not source.kind.is_of_broker:
+        _check_file_schema(section, source)
+        return
+    if source.body == "json" and not source.schema:
+        section.mistake(
+            section.line_of("body"), 'JSON needs "schema": fields such as "id BIGINT, at TIMESTAMP", or infer'
+        )
+    if source.body != "json" and source.schema:
+        section.mistake(section.line_of("schema"), f'"schema" is for JSON bodies, not for {source.body} ones')
+    if source.body != "json" and section.has("on-error") and not source.expect:
+        section.mistake(section.line_of("on-error"), f"every body is a {source.body} one: no error can occur")
+    if source.schema == "infer" and source.kind is SourceKind.QUEUE:
+        section.mistake(
+            section.line_of("schema"), "a queue can be read only once, so its schema cannot be inferred; write it out"
+        )
+    if source.schema and source.schema != "infer":
+        _check_schema(section, source)
+
+
+def _check_schema(section: Section, source: Source) -> None:
+    line = section.line_of("schema")
+    try:
+        fields = parse_schema(source.schema)
+    except SchemaError as error:
+        section.mistake(line, f"schema: {error}")
+        return
+    if any(each.name.lower() == ENVELOPE for each in fields):
+        section.mistake(line, f'schema: the field "{ENVELOPE}" would hide the message itself, which has that name')
+
+
+def _check_file_schema(section: Section, source: Source) -> None:
+    if section.has("body"):
+        section.mistake(section.line_of("body"), '"body" is for messages; tables and files have columns')
+    if source.kind is not SourceKind.FILES or source.format in ("parquet", "text"):
+        return
+    if not source.schema or source.schema == "infer":
+        section.mistake(
+            section.line, f'files of {source.format} need "schema": fields such as "id BIGINT, at TIMESTAMP"'
+        )
+        return
+    _check_schema(section, source)
+
+
+def _check_expectations(section: Section) -> None:
+    for name, (condition, line) in section.mapping("expect").items():
+        try:
+            tokens_of(condition)
+        except SqlError as error:
+            section.mistake(line, f'expect "{name}": {error.reason}')
+
+
+def has_scheme(place: str) -> bool:
+    return urlsplit(place).scheme not in ("", "file") and not Path(place).exists()

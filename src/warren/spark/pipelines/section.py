@@ -1,0 +1,172 @@
+"""One mapping of the file, read key by key: takes what it knows, and says of the rest that it is unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from typing import Final
+
+from warren.spark.pipelines.document import Mistakes, Node
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNITS: Final = {"ms": 0.001, "millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?")
+
+
+class Section:
+    def __init__(self, node: Node, title: str, mistakes: Mistakes) -> None:
+        self._node = node
+        self.title = title
+        self.line = node.line
+        self._mistakes = mistakes
+        self._known: list[str] = []
+        if isinstance(node.value, dict):
+            self._values = node.value
+        else:
+            self._values = {}
+            self.mistake(node.line, "must be a mapping of keys and values")
+
+    def mistake(self, line: int, reason: str) -> None:
+        self._mistakes.add(line, f"{self.title}: {reason}" if self.title else reason)
+
+    def has(self, key: str) -> bool:
+        self._known.append(key)
+        return key in self._values
+
+    def given(self, keys: Iterable[str]) -> list[str]:
+        return [key for key in keys if self.has(key)]
+
+    def line_of(self, key: str) -> int:
+        return self._node.key_lines.get(key, self.line)
+
+    def node(self, key: str) -> Node | None:
+        return self._values[key] if self.has(key) else None
+
+    def text(self, key: str, default: str = "") -> str:
+        node = self.node(key)
+        if node is None:
+            return default
+        if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+            return str(node.value)
+        if not isinstance(node.value, str):
+            self.mistake(node.line, f'"{key}" must be a text')
+            return default
+        if not node.value.strip():
+            self.mistake(node.line, f'"{key}" is empty')
+            return default
+        return node.value.strip()
+
+    def choice(self, key: str, allowed: Collection[str], default: str) -> str:
+        node = self.node(key)
+        if node is None:
+            return default
+        if node.value not in allowed:
+            shown = node.value if isinstance(node.value, (str, int, float)) else "this"
+            self.mistake(node.line, f'"{key}" cannot be {shown}; it is one of {", ".join(sorted(allowed))}')
+            return default
+        return str(node.value)
+
+    def number(self, key: str, default: int, least: int = 1) -> int:
+        node = self.node(key)
+        if node is None:
+            return default
+        if not isinstance(node.value, int) or isinstance(node.value, bool) or node.value < least:
+            self.mistake(node.line, f'"{key}" must be a whole number of at least {least}')
+            return default
+        return node.value
+
+    def flag(self, key: str, default: bool) -> bool:
+        node = self.node(key)
+        if node is None:
+            return default
+        if not isinstance(node.value, bool):
+            self.mistake(node.line, f'"{key}" must be true or false')
+            return default
+        return node.value
+
+    def seconds(self, key: str, default: float) -> float:
+        node = self.node(key)
+        if node is None:
+            return default
+        found = parse_duration(node.value) if isinstance(node.value, str) else None
+        if found is None:
+            self.mistake(node.line, f'"{key}" must be a time such as "10 seconds", "5 minutes" or "2 hours"')
+            return default
+        return found
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """One text, or a list of them."""
+        node = self.node(key)
+        if node is None:
+            return ()
+        nodes = node.value if isinstance(node.value, list) else [node]
+        found: list[str] = []
+        for each in nodes:
+            if isinstance(each.value, (str, int)) and not isinstance(each.value, bool) and str(each.value).strip():
+                found.append(str(each.value).strip())
+            else:
+                self.mistake(each.line, f'"{key}" must be a text or a list of texts')
+        return tuple(found)
+
+    def mapping(self, key: str) -> dict[str, tuple[str, int]]:
+        """Texts by name, each with its line."""
+        node = self.node(key)
+        if node is None:
+            return {}
+        if not isinstance(node.value, dict):
+            self.mistake(node.line, f'"{key}" must be a mapping of names and texts')
+            return {}
+        found: dict[str, tuple[str, int]] = {}
+        for name, each in node.value.items():
+            if isinstance(each.value, bool):
+                found[name] = ("true" if each.value else "false", each.line)
+            elif isinstance(each.value, (str, int, float)) and str(each.value).strip():
+                found[name] = (str(each.value).strip(), each.line)
+            else:
+                self.mistake(each.line, f'"{key}": "{name}" must be a text')
+        return found
+
+    def section(self, key: str) -> Section | None:
+        node = self.node(key)
+        if node is None:
+            return None
+        return Section(node, f"{self.title}: {key}" if self.title else key, self._mistakes)
+
+    def named_sections(self, key: str, kind: str) -> list[tuple[str, Node, int]]:
+        """Name, content and line of everything in the mapping `key`; names must do as names of views in SQL."""
+        node = self.node(key)
+        if node is None:
+            return []
+        if not isinstance(node.value, dict):
+            self.mistake(node.line, f'"{key}" must be a mapping: a name, a colon, and what it is')
+            return []
+        found: list[tuple[str, Node, int]] = []
+        for name, each in node.value.items():
+            line = node.key_lines[name]
+            if NAME.fullmatch(name) is None:
+                self.mistake(
+                    line, f'{kind} "{name}": a name is made of letters, digits and _, and begins with no digit'
+                )
+                continue
+            found.append((name, each, line))
+        return found
+
+    def finish(self) -> None:
+        """To be called when all keys were asked for."""
+        for key in self._values:
+            if key not in self._known:
+                self.mistake(self.line_of(key), f'unknown key "{key}"{did_you_mean(key, self._known)}')
+
+
+def parse_duration(text: str) -> float | None:
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None or found[2] not in _UNITS:
+        return None
+    seconds = float(found[1]) * _UNITS[found[2]]
+    return seconds if seconds > 0 else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f'; did you mean "{close[0]}"?' if close else ""

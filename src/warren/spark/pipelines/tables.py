@@ -1,0 +1,119 @@
+"""From the model to DataFrames: sources are read, views are laid over them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from warren.errors import WarrenError
+from warren.spark.pipelines.graph import inputs_of, order_of_sinks, sources_of, views_of
+from warren.spark.pipelines.misfits import fit
+from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, Watermark
+from warren.spark.pipelines.topology import input_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT: Final = "warren"
+_SAMPLE: Final = 1000
+
+
+def frame_of(spark: SparkSession, definition: Definition, sink: Sink) -> DataFrame:
+    """The rows that a sink writes. Names become temporary views, which the plan does not need once it is made."""
+    frames: dict[str, DataFrame] = {}
+    for source in sources_of(definition, sink.origin):
+        frames[source.name] = _source_frame(spark, definition, source, _keeps_misfits(definition, sink, source))
+        frames[source.name].createOrReplaceTempView(source.name)
+    for name in views_of(definition, [sink.origin]):
+        view = definition.views[name]
+        if view.function is not None:
+            frame = view.function(*(frames[each] for each in inputs_of(definition, name)))
+        else:
+            frame = spark.sql(view.sql)
+        frames[name] = _with_watermark(frame, view.watermark)
+        frames[name].createOrReplaceTempView(name)
+    return next(frame for name, frame in frames.items() if name.lower() == sink.origin.lower())
+
+
+def _keeps_misfits(definition: Definition, sink: Sink, source: Source) -> bool:
+    """When several queries read a source, the first of them does: a message is a dead letter once."""
+    order = order_of_sinks(definition)[0]
+    readers = [name for name in order if source in sources_of(definition, definition.sinks[name].origin)]
+    return readers[0] == sink.name
+
+
+def _with_watermark(frame: DataFrame, watermark: Watermark | None) -> DataFrame:
+    if watermark is None:
+        return frame
+    return frame.withWatermark(watermark.column, f"{round(watermark.seconds * 1000)} milliseconds")
+
+
+def _source_frame(spark: SparkSession, definition: Definition, source: Source, keeps_misfits: bool) -> DataFrame:
+    if source.kind.is_of_broker:
+        messages = _messages(spark, definition, source)
+        frame = fit(messages, definition, source, schema_of(spark, definition, source), keeps_misfits)
+    elif source.kind is SourceKind.DELTA:
+        frame = _delta_frame(spark, definition, source)
+    else:
+        frame = _files_frame(spark, definition, source)
+    return _with_watermark(frame, source.watermark)
+
+
+def _messages(spark: SparkSession, definition: Definition, source: Source) -> DataFrame:
+    reader = spark.readStream.format(FORMAT).option("uri", definition.broker)
+    reader = reader.option(*place_option(definition, source)).option("maxOffsetsPerTrigger", str(source.max_rows))
+    if source.kind is not SourceKind.QUEUE:
+        reader = reader.option("startingOffsets", source.start)
+    return reader.load()
+
+
+def place_option(definition: Definition, source: Source) -> tuple[str, str]:
+    if source.kind is SourceKind.EXCHANGE:
+        return "stream", input_stream(definition, source)
+    names = {SourceKind.QUEUE: "queue", SourceKind.STREAM: "stream", SourceKind.SUPER_STREAM: "superStream"}
+    return names[source.kind], source.place
+
+
+def schema_of(spark: SparkSession, definition: Definition, source: Source) -> str:
+    """As it was written; or as it was inferred the first time, so that a restart sees the same."""
+    if source.schema != "infer":
+        return source.schema
+    kept = definition.folder / "schemas" / f"{source.name}.json"
+    if kept.exists():
+        return str(json.loads(kept.read_text(encoding="utf-8"))["schema"])
+    reader = spark.read.format(FORMAT).option("uri", definition.broker).option(*place_option(definition, source))
+    bodies = reader.load().limit(_SAMPLE).selectExpr("CAST(body AS STRING) AS body").where("is_valid_utf8(body)")
+    found = spark.read.option("mode", "DROPMALFORMED").json(bodies.rdd.map(lambda row: row.body)).schema
+    if not found.fields:
+        raise WarrenError(
+            f'source "{source.name}" holds no message yet from which its schema could be inferred; write the schema out'
+        )
+    schema = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in found.fields)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({"schema": schema}), encoding="utf-8")
+    return schema
+
+
+def _delta_frame(spark: SparkSession, definition: Definition, source: Source) -> DataFrame:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        table = DeltaTable(str(definition.path_of(source.place))).to_pyarrow_table()
+    except TableNotFoundError as error:
+        raise WarrenError(f'source "{source.name}": there is no Delta table at {source.place}') from error
+    return spark.createDataFrame(table)
+
+
+def _files_frame(spark: SparkSession, definition: Definition, source: Source) -> DataFrame:
+    path = str(definition.path_of(source.place))
+    is_parquet = source.kind is SourceKind.PARQUET or source.format == "parquet"
+    kind = "parquet" if is_parquet else source.format
+    if is_parquet and not definition.path_of(source.place).parent.exists():
+        raise WarrenError(f'source "{source.name}": there is no {source.place}')
+    options = {"header": "true"} if kind == "csv" else {}
+    if source.is_table:
+        reader = spark.read.format(kind).options(**options)
+        return (reader.schema(source.schema) if source.schema else reader).load(path)
+    schema = source.schema or spark.read.format(kind).load(path).schema
+    return spark.readStream.format(kind).options(**options).schema(schema).load(path)

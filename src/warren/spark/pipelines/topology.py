@@ -1,0 +1,92 @@
+"""Makes the streams, queues and exchanges that a pipeline names, where they are not there yet."""
+
+from __future__ import annotations
+
+from warren.amqp.fields import Table, table_of
+from warren.amqp.methods import (
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from warren.client.address import parse_uri
+from warren.client.connection import Client, Refused
+from warren.spark.pipelines.model import Definition, SinkKind, Source, SourceKind
+
+_NOT_FOUND = 404
+
+
+def input_stream(definition: Definition, source: Source) -> str:
+    """Where messages of an exchange are kept until, and after, the pipeline has read them."""
+    return f"pipeline.{definition.name}.{source.name}"
+
+
+def declare(definition: Definition) -> None:
+    topology = _Topology(definition.broker, f"pipeline {definition.name}")
+    for source in definition.sources.values():
+        if source.declare:
+            topology.declare_source(definition, source)
+    for sink in definition.sinks.values():
+        if sink.declare:
+            topology.declare_place(sink.kind, sink.place, sink.exchange_type)
+    if definition.dead_letters is not None:
+        topology.declare_place(definition.dead_letters.kind, definition.dead_letters.place, "topic")
+
+
+class _Topology:
+    def __init__(self, broker: str, product: str) -> None:
+        self._target = parse_uri(broker)
+        self._product = product
+
+    def declare_source(self, definition: Definition, source: Source) -> None:
+        if source.kind is SourceKind.QUEUE:
+            self._queue(source.place, {})
+        elif source.kind is SourceKind.STREAM:
+            self._queue(source.place, _stream_arguments())
+        elif source.kind is SourceKind.EXCHANGE:
+            self._exchange(source.place, "topic")
+            stream = input_stream(definition, source)
+            self._queue(stream, _stream_arguments())
+            with Client(self._target, self._product) as client:
+                for key in source.keys:
+                    client.call(QueueBind(queue=stream, exchange=source.place, routing_key=key), QueueBindOk)
+
+    def declare_place(self, kind: SinkKind, place: str, exchange_type: str) -> None:
+        if kind is SinkKind.EXCHANGE and place:
+            self._exchange(place, exchange_type)
+        elif kind is SinkKind.STREAM:
+            self._queue(place, _stream_arguments())
+        elif kind is SinkKind.QUEUE:
+            self._queue(place, {})
+
+    def _queue(self, name: str, arguments: Table) -> None:
+        """One that is there is taken as it is, whatever its arguments: it may have been declared with more of them."""
+        if self._is_there(QueueDeclare(queue=name, passive=True), QueueDeclareOk):
+            return
+        with Client(self._target, self._product) as client:
+            client.call(QueueDeclare(queue=name, durable=True, arguments=arguments), QueueDeclareOk)
+
+    def _exchange(self, name: str, kind: str) -> None:
+        if self._is_there(ExchangeDeclare(exchange=name, passive=True), ExchangeDeclareOk):
+            return
+        with Client(self._target, self._product) as client:
+            client.call(ExchangeDeclare(exchange=name, type=kind, durable=True), ExchangeDeclareOk)
+
+    def _is_there(
+        self, question: QueueDeclare | ExchangeDeclare, answer: type[QueueDeclareOk] | type[ExchangeDeclareOk]
+    ) -> bool:
+        # A connection of its own, because a no closes the channel.
+        try:
+            with Client(self._target, self._product) as client:
+                client.call(question, answer)
+        except Refused as error:
+            if error.code == _NOT_FOUND:
+                return False
+            raise
+        return True
+
+
+def _stream_arguments() -> Table:
+    return table_of({"x-queue-type": "stream"})

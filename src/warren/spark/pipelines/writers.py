@@ -1,0 +1,171 @@
+"""One query: the rows of a sink, and the way they are written so that an interrupted batch does no harm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from warren.spark.options import write_options
+from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
+from warren.spark.pipelines.parquet_table import ParquetTable
+from warren.spark.pipelines.publish_step import PublishStep
+from warren.spark.pipelines.read_source import ENVELOPE
+from warren.spark.pipelines.tables import FORMAT, frame_of
+from warren.spark.sink import check_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+# Columns of a view that are about the message and not in its body.
+_OF_MESSAGE: Final = ("exchange", "routing_key", "headers", "properties")
+# Every so many batches small files are put together.
+_COMPACT_EVERY: Final = 16
+_ROWS_SHOWN: Final = 20
+
+
+def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -> StreamingQuery:
+    frame = frame_of(spark, definition, sink)
+    checkpoint = definition.checkpoint_of(sink)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    if sink.kind.is_of_broker:
+        writer = _to_broker(frame, definition, sink, checkpoint)
+    else:
+        writer = _to_function(frame, definition, sink, checkpoint)
+    writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(sink.mode.value)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    if once:
+        writer = writer.trigger(availableNow=True)
+    elif sink.every_seconds is not None:
+        writer = writer.trigger(processingTime=f"{round(sink.every_seconds * 1000)} milliseconds")
+    return writer.start()
+
+
+def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
+    frame = message_frame(frame)
+    options = broker_options(definition, sink, frame.columns)
+    if sink.mode is Mode.APPEND:
+        return frame.writeStream.format(FORMAT).options(**options)
+    return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint))
+
+
+def broker_options(definition: Definition, sink: Sink, columns: list[str]) -> dict[str, str]:
+    options = {"uri": definition.broker, "exchange": sink.place if sink.kind is SinkKind.EXCHANGE else ""}
+    if sink.kind is not SinkKind.EXCHANGE:
+        options["routingKey"] = sink.place
+    elif sink.routing_key or "routing_key" not in columns:
+        options["routingKey"] = sink.routing_key
+    if sink.mandatory:
+        options["mandatory"] = "true"
+    return options
+
+
+def message_frame(frame: DataFrame) -> DataFrame:
+    """A view with a column `body` is a message; of any other the columns become an object in JSON."""
+    from pyspark.sql import functions as f
+
+    frame = frame.drop(ENVELOPE)
+    if "body" in frame.columns or "value" in frame.columns:
+        return frame
+    kept = [name for name in frame.columns if name in _OF_MESSAGE]
+    body = f.to_json(f.struct(*(f"`{name}`" for name in frame.columns if name not in _OF_MESSAGE)))
+    added = [] if "properties" in kept else [f.lit("application/json").alias("content_type")]
+    return frame.select(body.alias("body"), *kept, *added)
+
+
+def _to_function(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
+    place = definition.path_of(sink.place)
+    if sink.kind is SinkKind.CONSOLE:
+        return frame.writeStream.foreachBatch(ConsoleBatches(sink.name))
+    if sink.kind is SinkKind.DELTA:
+        return frame.writeStream.foreachBatch(DeltaBatches(place, sink.partition_by, sink.mode, checkpoint))
+    return frame.writeStream.foreachBatch(ParquetBatches(place, sink.partition_by, checkpoint))
+
+
+class MessageBatches:
+    """For the mode update, which Spark does not let a Python sink take part in: the same writer, called by batch."""
+
+    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Path) -> None:
+        self._options = write_options(options, schema.names)
+        self._checkpoint = checkpoint
+        check_columns(schema)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        frame.mapInArrow(PublishStep(self._options, f"{query_id(self._checkpoint)}/{batch}"), "messages LONG").collect()
+
+
+class ParquetBatches:
+    def __init__(self, folder: Path, partition_by: tuple[str, ...], checkpoint: Path) -> None:
+        self._table = ParquetTable(folder)
+        self._partition_by = partition_by
+        self._checkpoint = checkpoint
+        self._table.prepare()
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        writer = query_id(self._checkpoint)
+        staged = self._table.staging(writer, batch)
+        frame.write.mode("overwrite").option("compression", "zstd").partitionBy(*self._partition_by).parquet(
+            str(staged)
+        )
+        self._table.commit(writer, batch)
+        if batch % _COMPACT_EVERY == _COMPACT_EVERY - 1:
+            self._table.compact(writer, before=batch)
+
+
+class DeltaBatches:
+    def __init__(self, folder: Path, partition_by: tuple[str, ...], mode: Mode, checkpoint: Path) -> None:
+        self._folder = folder
+        self._partition_by = partition_by
+        self._mode: Any = "overwrite" if mode is Mode.COMPLETE else "append"
+        self._checkpoint = checkpoint
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+        from deltalake.exceptions import TableNotFoundError
+
+        writer = query_id(self._checkpoint)
+        try:
+            done = DeltaTable(str(self._folder)).transaction_version(writer)
+        except TableNotFoundError:
+            done = None
+        if done is not None and done >= batch:
+            return
+        rows: Any = frame.toArrow()
+        write_deltalake(
+            str(self._folder),
+            rows,
+            mode=self._mode,
+            partition_by=list(self._partition_by) or None,
+            commit_properties=CommitProperties(app_transactions=[Transaction(writer, batch)]),
+        )
+
+
+class ConsoleBatches:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        rows = frame.limit(_ROWS_SHOWN).collect()
+        if not rows:
+            return
+        table = Table(*frame.columns, title=f"{self._name}, batch {batch}", title_justify="left")
+        for row in rows:
+            table.add_row(*(_shown(value) for value in row))
+        Console().print(table)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode(errors="replace")
+    return "" if value is None else str(value)
+
+
+def query_id(checkpoint: Path) -> str:
+    """Spark's own, which lasts as long as the checkpoint; a new checkpoint is a new writer."""
+    return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])

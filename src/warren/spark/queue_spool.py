@@ -1,0 +1,187 @@
+"""A classic queue of another broker, which cannot be read twice: what is taken goes to files first, then is acked.
+
+The planner consumes, writes Arrow files and syncs them, and only then acknowledges. Numbers of its own, in the names of
+the files, are the offsets. A file is removed when Spark has committed all of it. Messages are read twice when the
+planner dies between the sync and the acknowledgement, and never lost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from warren.client.connection import Client
+from warren.errors import WarrenError
+from warren.spark.columns import record_batch
+from warren.spark.consume import DataLoss
+from warren.spark.inbox import Inbox
+from warren.spark.options import ReadOptions
+from warren.spark.schema import ARROW
+
+# Of a file, and so of what is unacked at a time.
+FILE_ROWS: Final = 20_000
+_SUFFIX: Final = ".arrow"
+_OFFSET: Final = ARROW.get_field_index("offset")
+
+
+@dataclass(frozen=True)
+class SpoolFile:
+    path: str
+    start: int
+    end: int
+
+
+class SpoolPartition(InputPartition):
+    def __init__(self, file: SpoolFile, start: int, end: int) -> None:
+        super().__init__(file)
+        self.file = file
+        # Of its rows, those from here to there.
+        self.start = start
+        self.end = end
+
+
+class Spool:
+    """The files of one queue. Only one planner may have them at a time."""
+
+    def __init__(self, folder: str, queue: str) -> None:
+        self._folder = Path(folder, quote(queue, safe=""))
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Held as long as the process lives.
+            self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise WarrenError(f"option spoolDir is wrong: cannot use {folder}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise WarrenError(f"another query reads into the spool {self._folder}: give this one its own") from None
+        # Left behind by a planner that died while it wrote: what is in there was not acked.
+        for unfinished in self._folder.glob("*.new"):
+            unfinished.unlink()
+
+    def files(self) -> list[SpoolFile]:
+        found = []
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            start, _, end = path.stem.partition("-")
+            found.append(SpoolFile(str(path), int(start), int(end)))
+        return sorted(found, key=lambda file: file.start)
+
+    def write(self, batch: pa.RecordBatch, start: int) -> None:
+        """Returns when it would survive the loss of power."""
+        end = start + batch.num_rows
+        path = self._folder / f"{start:020d}-{end:020d}{_SUFFIX}"
+        fresh = path.with_suffix(".new")
+        with open(fresh, "wb") as file:
+            with pa.ipc.new_file(file, ARROW) as writer:
+                writer.write_batch(batch)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(path)
+        self._sync_names()
+
+    def remove_before(self, end: int) -> None:
+        for file in self.files():
+            if file.end <= end:
+                Path(file.path).unlink()
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def _sync_names(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class SpoolPlanner:
+    def __init__(self, client: Client, options: ReadOptions, spool: Spool) -> None:
+        self._queue = options.names[0]
+        self._inbox = Inbox(client, self._queue, "")
+        self._spool = spool
+        self._is_consuming = False
+        files = spool.files()
+        self._next = files[-1].end if files else 0
+
+    def first(self) -> int:
+        """What an earlier query has spooled and not read comes first."""
+        files = self._spool.files()
+        return files[0].start if files else 0
+
+    def waiting(self, start: int) -> int:
+        """How many messages there are from `start` on."""
+        self._next = max(self._next, start)
+        return self._next - start + self._inbox.count_ready() + self._inbox.deliveries.count
+
+    def available(self, start: int, wanted: int) -> tuple[int, int]:
+        """Where a batch of up to so many messages from `start` on ends, and how many are in it."""
+        self._spool.remove_before(start)
+        self._next = max(self._next, start)
+        most = start + wanted
+        while self._next < most and self._spool_some(min(FILE_ROWS, most - self._next)):
+            continue
+        end = min(self._next, most)
+        return end, end - start
+
+    def partitions(self, start: int, end: int) -> Sequence[InputPartition]:
+        found = [
+            SpoolPartition(file, max(start, file.start), min(end, file.end))
+            for file in self._spool.files()
+            if file.end > start and file.start < end
+        ]
+        covered = sum(partition.end - partition.start for partition in found)
+        if covered < end - start:
+            raise DataLoss(
+                f"of messages {start} to {end - 1} of {self._queue!r} only {covered} are in the spool: "
+                "its files were removed, or option spoolDir is another one than before"
+            )
+        return found
+
+    def settle(self, end: int) -> None:
+        self._spool.remove_before(end)
+
+    def _spool_some(self, most: int) -> int:
+        """Take what is there, up to so many, to the disk, and only then from the queue."""
+        inbox = self._inbox
+        if not self._is_consuming:
+            # One credit for each row of a file: nothing is on its way that is not wanted.
+            inbox.consume(FILE_ROWS, {}, False)
+            self._is_consuming = True
+        # Twice, because what the queue had sent when it counted is behind the first answer at the latest.
+        while inbox.deliveries.count < most and (inbox.count_ready() or inbox.deliveries.count == 0):
+            before = inbox.deliveries.count
+            inbox.receive(most, 0.05)
+            if inbox.deliveries.count == before and not inbox.count_ready():
+                break
+        collected = inbox.empty()
+        count = int(collected.count)
+        if count:
+            batch = record_batch(collected, self._queue)
+            numbers = pa.array(range(self._next, self._next + count), pa.int64())
+            self._spool.write(batch.set_column(_OFFSET, ARROW.field(_OFFSET), numbers), self._next)
+            self._next += count
+            inbox.ack(collected.last_tag)
+        return count
+
+
+def read_spool(partition: SpoolPartition) -> Iterator[pa.RecordBatch]:
+    file = partition.file
+    try:
+        with pa.memory_map(file.path) as source, pa.ipc.open_file(source) as reader:
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                yield batch.slice(partition.start - file.start, partition.end - partition.start)
+    except FileNotFoundError as error:
+        raise DataLoss(
+            f"{file.path} is not there: option spoolDir must be a folder that all machines of the cluster share"
+        ) from error

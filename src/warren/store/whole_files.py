@@ -1,0 +1,30 @@
+"""What recovery does with one file at a time, whatever is in it."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.store.disk import Disk
+
+
+def read_whole(disk: Disk, name: str) -> bytes:
+    return read_start(disk, name, disk.size(name))
+
+
+def read_start(disk: Disk, name: str, size: i64) -> bytes:
+    handle = disk.open(name)
+    try:
+        return disk.read(handle, size, 0)
+    finally:
+        disk.close(handle)
+
+
+def cut_and_sync(disk: Disk, name: str, size: i64) -> None:
+    """What was only in the operating system's memory before the crash becomes durable; what does not count goes."""
+    handle = disk.open(name)
+    try:
+        if disk.size(name) > size:
+            disk.truncate(handle, size)
+        disk.sync(handle)
+    finally:
+        disk.close(handle)

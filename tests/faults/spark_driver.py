@@ -1,0 +1,158 @@
+"""A driver to be killed: two queries, of a stream and of a queue, each into files that are named after their batches.
+
+    python -m tests.faults.spark_driver '{"uri": ..., "folder": ..., "mode": "run" | "drain" | "bounce", ...}'
+
+A batch that is repeated replaces its file, and must hold the same rows: otherwise `differences` says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.faults.spark_hooks import SABOTAGE, HookedSource, strike
+from warren.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SOURCES: Final = ("stream", "queue")
+BATCH: Final = 150
+
+
+class Driver:
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._uri = str(given["uri"])
+        self._folder = Path(given["folder"])
+        self._spark = _session()
+        self._spark.dataSource.register(HookedSource)
+        process = self._spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+        (self._folder / "victims").write_text(f"{process.pid} {os.getpid()}")
+        self.jvm = int(process.pid)
+
+    def start(self, source: str, now: bool = False) -> StreamingQuery:
+        options = {"uri": self._uri, source: f"source-{source}", "maxOffsetsPerTrigger": str(BATCH), "timeout": "10"}
+        if source == "stream":
+            options |= {"startingOffsets": "earliest", "minPartitions": "2"}
+        frame = self._spark.readStream.format("hooked").options(**options).load()
+        writer = frame.writeStream.foreachBatch(self._sink(source))
+        writer = writer.option("checkpointLocation", str(self._folder / f"checkpoint-{source}"))
+        writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
+        return writer.start()
+
+    def _sink(self, source: str) -> Callable[[DataFrame, int], None]:
+        folder = self._folder / f"rows-{source}"
+        folder.mkdir(exist_ok=True)
+
+        def write(frame: DataFrame, batch: int) -> None:
+            rows = [bytes(row.body).decode() for row in frame.select("body").collect()]
+            if os.environ.get(SABOTAGE) == "append":
+                # As a sink does that knows nothing of batches.
+                (folder / f"{batch}-{os.getpid()}-{time.monotonic_ns()}").write_text("\n".join(rows))
+                strike("after-sink")
+                return
+            path = folder / str(batch)
+            if path.exists() and sorted(path.read_text().split()) != sorted(rows):
+                with open(self._folder / "differences", "a") as file:
+                    file.write(f"{source} {batch}: {len(path.read_text().split())} and {len(rows)} rows\n")
+            fresh = path.with_suffix(".new")
+            fresh.write_text("\n".join(rows[: len(rows) // 2]))
+            strike("during-sink")
+            fresh.write_text("\n".join(rows))
+            fresh.rename(path)
+            strike("after-sink")
+
+        return write
+
+    def run(self) -> None:
+        queries = [self.start(source) for source in SOURCES]
+        say("ready")
+        while all(query.isActive for query in queries):
+            time.sleep(0.05)
+        for query in queries:
+            if query.exception() is not None:
+                raise SystemExit(str(query.exception())[:2000])
+
+    def drain(self) -> None:
+        for source in SOURCES:
+            # Twice: the first may end with a batch that an earlier driver had planned.
+            for _ in range(2):
+                self.start(source, now=True).awaitTermination()
+
+    def bounce(self, rounds: int, seed: int, kills_workers: bool, stop: Path) -> None:
+        """Stop and start at random times. Failed queries are started again and counted."""
+        random.seed(seed)
+        failures = killed = done = 0
+        say("ready")
+        while done < rounds and not stop.exists():
+            queries = [self.start(source) for source in SOURCES]
+            time.sleep(random.uniform(0.1, 1.6))
+            if kills_workers:
+                killed += kill_worker(self.jvm)
+                time.sleep(random.uniform(0.0, 0.6))
+            for query in queries:
+                if query.exception() is not None:
+                    failures += 1
+                query.stop()
+            done += 1
+        say(json.dumps({"rounds": done, "failures": failures, "killed": killed}))
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _session() -> SparkSession:
+    return session("faults", "local[2,4]", **{"spark.ui.enabled": False, "spark.driver.extraJavaOptions": QUICK})
+
+
+def kill_worker(jvm: int) -> int:
+    """One of the Python processes that the JVM has started, at any depth."""
+    found = [pid for pid in descendants(jvm) if b"python" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    if not found:
+        return 0
+    os.kill(random.choice(found), signal.SIGKILL)
+    return 1
+
+
+def descendants(root: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            parents.setdefault(parent, []).append(int(entry.name))
+    found, waiting = [], [root]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    driver = Driver(given)
+    if given["mode"] == "run":
+        driver.run()
+    elif given["mode"] == "drain":
+        driver.drain()
+    else:
+        stop = Path(given["folder"], "stop")
+        driver.bounce(int(given["rounds"]), int(given["seed"]), bool(given.get("kills_workers")), stop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Kills drivers, workers and brokers under streaming queries, and counts what comes out at the other end.
+
+    python -m tests.faults.spark_kills --kills 25 --bounces 100 --workers 30 --brokers 20
+
+Unique messages go into a stream and into a queue all the time; two queries write them to files by batch. At the end
+everything is drained: each message that the broker confirmed is there once, and a batch that was repeated had the same
+rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pika
+
+from tests.faults.kill9_broker import ROOT, environment
+from tests.faults.spark_hooks import POINTS, SABOTAGE, STRIKE, VICTIMS
+
+RATE: Final = 150
+PATIENCE: Final = 180.0
+
+
+@dataclass
+class Report:
+    seed: int = 0
+    driver_kills: Counter[str] = field(default_factory=Counter)
+    bounces: int = 0
+    worker_kills: int = 0
+    broker_kills: int = 0
+    query_failures: int = 0
+    confirmed: int = 0
+    batches: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    unexpected: int = 0
+    differences: int = 0
+    seconds: float = 0.0
+
+    def is_good(self) -> bool:
+        return self.lost + self.duplicated + self.unexpected + self.differences == 0
+
+
+class Publisher(threading.Thread):
+    """Numbers to both sources, each once. What was not confirmed may be there or not."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(daemon=True)
+        self._uri = uri
+        self._done = threading.Event()
+        self.attempted: dict[str, set[str]] = {"stream": set(), "queue": set()}
+        self.confirmed: dict[str, set[str]] = {"stream": set(), "queue": set()}
+
+    def run(self) -> None:
+        number = 0
+        while not self._done.is_set():
+            try:
+                connection = pika.BlockingConnection(pika.URLParameters(self._uri))
+                channel = connection.channel()
+                channel.confirm_delivery()
+                while not self._done.wait(1 / RATE):
+                    number += 1
+                    for source in ("stream", "queue"):
+                        self.attempted[source].add(str(number))
+                        mode = pika.BasicProperties(delivery_mode=2)
+                        channel.basic_publish("", f"source-{source}", str(number).encode(), mode)
+                        self.confirmed[source].add(str(number))
+                connection.close()
+            except (pika.exceptions.AMQPError, OSError):
+                time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._done.set()
+        self.join(30)
+
+
+class World:
+    """A broker that can be killed, a publisher, and a folder with checkpoints and rows."""
+
+    def __init__(self, folder: Path, seed: int, sabotage: str = "") -> None:
+        self.folder = folder
+        self.report = Report(seed)
+        self._random = random.Random(seed)
+        self._sabotage = sabotage
+        self._port = 0
+        self.start_broker()
+        self.uri = f"amqp://guest:guest@127.0.0.1:{self._port}/%2F"
+        with self._channel() as channel:
+            channel.queue_declare("source-stream", durable=True, arguments={"x-queue-type": "stream"})
+            channel.queue_declare("source-queue", durable=True)
+        self.publisher = Publisher(self.uri)
+        self.publisher.start()
+
+    @contextmanager
+    def _channel(self) -> Iterator[Any]:
+        connection = pika.BlockingConnection(pika.URLParameters(self.uri))
+        try:
+            yield connection.channel()
+        finally:
+            connection.close()
+
+    def start_broker(self) -> None:
+        command = [sys.executable, "-m", "warren", "serve", "--data-dir", str(self.folder / "broker")]
+        command += ["--amqp-port", str(self._port), "--http-port", "-1", "--log-level", "error"]
+        self.broker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+        assert self.broker.stdout is not None
+        line = self.broker.stdout.readline()
+        self._port = int(line.split()[2].rpartition(":")[2])
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.broker.wait()
+        assert self.broker.stdout is not None
+        self.broker.stdout.close()
+        self.report.broker_kills += 1
+
+    def driver(self, mode: str, strike: str = "", **more: object) -> subprocess.Popen[str]:
+        given = {"uri": self.uri, "folder": str(self.folder), "mode": mode, **more}
+        variables = environment(**{STRIKE: strike, VICTIMS: str(self.folder / "victims"), SABOTAGE: self._sabotage})
+        with open(self.folder / "driver.log", "a") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.spark_driver", json.dumps(given)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=variables,
+                cwd=ROOT,
+            )
+
+    def kill_driver(self, point: str) -> None:
+        """At a point, or at any time."""
+        strike = "" if point == "random" else f"{point}:{self._random.randint(1, 6)}"
+        process = self.driver("run", strike)
+        assert process.stdout is not None
+        if process.stdout.readline() and point == "random":
+            time.sleep(self._random.uniform(0.0, 6.0))
+            self._strike_down()
+        code = process.wait(PATIENCE)
+        process.stdout.close()
+        assert code == -signal.SIGKILL, f"the driver ended by itself: {code}\n{self._log()}"
+        self._await_end_of_jvm()
+        self.report.driver_kills[point] += 1
+
+    def _strike_down(self) -> None:
+        for pid in (self.folder / "victims").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    def _await_end_of_jvm(self) -> None:
+        jvm = int((self.folder / "victims").read_text().split()[0])
+        deadline = time.monotonic() + PATIENCE
+        while os.path.exists(f"/proc/{jvm}") and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def bounce(self, rounds: int, kills_workers: bool = False) -> None:
+        process = self.driver("bounce", rounds=rounds, seed=self.report.seed, kills_workers=kills_workers)
+        self._finish_bouncing(process)
+
+    def bounce_on_a_broker_that_dies(self, kills: int) -> None:
+        process = self.driver("bounce", rounds=1_000_000, seed=self.report.seed)
+        assert process.stdout is not None
+        process.stdout.readline()
+        for _ in range(kills):
+            time.sleep(self._random.uniform(0.5, 4.0))
+            self.kill_broker()
+            time.sleep(self._random.uniform(0.0, 1.0))
+            self.start_broker()
+        (self.folder / "stop").touch()
+        self._finish_bouncing(process)
+        (self.folder / "stop").unlink()
+
+    def _finish_bouncing(self, process: subprocess.Popen[str]) -> None:
+        printed = process.communicate(timeout=3600)[0]
+        assert process.returncode == 0, self._log()
+        found = json.loads(printed.splitlines()[-1])
+        self.report.bounces += found["rounds"]
+        self.report.worker_kills += found["killed"]
+        self.report.query_failures += found["failures"]
+
+    def finish(self) -> Report:
+        """Drain everything and count."""
+        self.publisher.stop()
+        process = self.driver("drain")
+        process.communicate(timeout=600)
+        failed = process.returncode != 0
+        # A query that refuses to go on has lost nothing silently, but it has not delivered either.
+        if failed and not self._sabotage:
+            raise AssertionError(f"draining failed:\n{self._log()}")
+        report = self.report
+        for source in ("stream", "queue"):
+            rows = Counter(row for file in self._files(source) for row in file.read_text().split())
+            report.batches += len(self._files(source))
+            report.confirmed += len(self.publisher.confirmed[source])
+            report.lost += len(self.publisher.confirmed[source] - rows.keys())
+            report.unexpected += len(rows.keys() - self.publisher.attempted[source])
+            report.duplicated += sum(count - 1 for count in rows.values())
+        differences = self.folder / "differences"
+        report.differences = len(differences.read_text().splitlines()) if differences.exists() else 0
+        return report
+
+    def _files(self, source: str) -> list[Path]:
+        return [path for path in (self.folder / f"rows-{source}").iterdir() if path.suffix != ".new"]
+
+    def _log(self) -> str:
+        return (self.folder / "driver.log").read_text()[-4000:]
+
+    def close(self) -> None:
+        self.publisher.stop()
+        self.broker.kill()
+        self.broker.wait()
+        assert self.broker.stdout is not None
+        self.broker.stdout.close()
+
+
+def run(
+    kills: int = 0, bounces: int = 0, workers: int = 0, brokers: int = 0, seed: int = 1, sabotage: str = ""
+) -> Report:
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="spark-kills-", ignore_cleanup_errors=True) as name:
+        world = World(Path(name), seed, sabotage)
+        try:
+            points = [*POINTS, "random"] if not sabotage else ["after-sink"]
+            for number in range(kills):
+                world.kill_driver(points[number % len(points)])
+            if bounces:
+                world.bounce(bounces)
+            if workers:
+                world.bounce(workers, kills_workers=True)
+            if brokers:
+                world.bounce_on_a_broker_that_dies(brokers)
+            report = world.finish()
+        finally:
+            world.close()
+    report.seconds = round(time.monotonic() - begin, 1)
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("kills", 6), ("bounces", 10), ("workers", 0), ("brokers", 0), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--break", dest="sabotage", default="", choices=["", "append", "settle-early"])
+    report = run(**vars(parser.parse_args()))
+    sys.stdout.write(json.dumps(asdict(report)) + "\n")
+    sys.exit(not report.is_good())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Whatever a crash takes of a stream that was not synced, and whenever: what was promised is there, at its offset."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.faults.crash_states import Found
+from tests.faults.stream_states import KINDS, Explorer, records_of, run
+from tests.store.simulated_disk import SimulatedDisk
+from tests.store.stored_world import StoredWorld
+from warren.broker.stream import Stream
+
+SEED = 20261115
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_streams_survive_crashes_at_every_operation(part: int) -> None:
+    explorer = Explorer(SEED + part)
+    number = 0
+    while explorer.states < 1000:
+        explorer.explore(number)
+        number += 1
+
+
+@pytest.mark.parametrize("broken", KINDS)
+def test_a_broken_disk_is_found_out(broken: str) -> None:
+    with pytest.raises(Found):
+        run(20_000, SEED, broken)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_dead_letter_in_a_stream_is_in_its_old_queue_or_in_the_stream(seed: int) -> None:
+    """Two files, of which a crash may keep either: the old place goes when the new one is durable."""
+    random = Random(seed)
+    disk = SimulatedDisk()
+    world = StoredWorld(disk)
+    world.declare("dead", queue_type="stream")
+    world.declare("q", dead_letter_exchange="", dead_letter_routing_key="dead")
+    world.publish("letter", "q")
+    world.sync()
+
+    def look(_: str = "") -> None:
+        for image in (disk.kill(), disk.lose_all(), *(disk.crash(random) for _ in range(10))):
+            after = StoredWorld(image, world.definitions)
+            stream = after.queue("dead")
+            assert isinstance(stream, Stream)
+            assert after.drain("q") == ["letter"] or [body for _, body in records_of(stream)] == ["letter"]
+
+    disk.before = look
+    entry = world.get("q")
+    assert entry is not None
+    world.queue("q").reject(entry)
+    for _ in range(3):
+        world.sync()
+        look()
+    disk.before = None
+    world.settle_down()
+    assert world.restarted(disk.lose_all()).drain("q") == []

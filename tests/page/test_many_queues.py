@@ -1,0 +1,69 @@
+"""Ten thousand queues: the broker filters, sorts and cuts, so the page shows fifty and nobody notices the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.management.asking import Asking
+from tests.page.visitor import Visitor
+from warren import Broker
+from warren.management.listing import Lister
+from warren.management.rates import SAMPLES_OF_ALL, Rates
+
+COUNT = 10_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(http=True) as running:
+        queues = [{"name": f"q{number:05}", "vhost": "/", "durable": True} for number in range(COUNT)]
+        assert Asking(running).post("/api/definitions", {"queues": queues}).status == 204
+        yield running
+
+
+def test_pages_are_turned_and_the_filter_finds_one_of_all(visitor: Visitor) -> None:
+    page = visitor.go("queues")
+    page.get_by_role("button", name="Name").click()
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    expect(rows.first).to_contain_text("q00000")
+    expect(page.get_by_text("Page 1 of 200")).to_be_visible()
+    page.get_by_role("button", name="Next").click()
+    expect(rows.first).to_contain_text("q00050")
+    page.get_by_label("Filter").fill("q0999")
+    expect(rows).to_have_count(10)
+    expect(page.get_by_text("10 of 10,000 queues")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Pages of queues")).to_be_hidden()
+
+
+def test_the_topology_says_what_it_does_not_draw(visitor: Visitor) -> None:
+    page = visitor.go("exchanges")
+    expect(page.get_by_text("10,000 queues are reached through the default exchange only")).to_be_visible()
+
+
+def test_only_what_is_shown_is_described() -> None:
+    described: list[int] = []
+
+    def describe(number: int) -> dict[str, object]:
+        described.append(number)
+        return {"name": f"n{number}", "size": number}
+
+    query = {"page": "2", "page_size": "3", "sort": "size", "sort_reverse": "true", "name": "n"}
+    values = {"name": lambda number: f"n{number}", "size": lambda number: number}
+    answer = Lister(query, describe, values).answer(list(range(1000)))
+    assert isinstance(answer, dict)
+    assert [item["name"] for item in answer["items"]] == ["n996", "n995", "n994"]
+    assert described == [996, 995, 994]
+
+
+def test_samples_of_many_counters_are_bounded() -> None:
+    rates = Rates()
+    counters = 30_000
+    for second in range(12):
+        for number in range(counters):
+            rates.rate((str(number),), second * 10, second * 1000)
+    assert rates.rate(("7",), 120, 12_000) == 10.0
+    assert rates.kept() <= max(SAMPLES_OF_ALL, counters * 8)

@@ -1,0 +1,126 @@
+"""A pipeline's graph, its order and its promises, without Spark."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.serving import run_warren
+from tests.spark.pipelines.test_wrong_files import RIGHT
+from warren.errors import WarrenError
+from warren.spark.pipelines.draw_svg import draw_svg
+from warren.spark.pipelines.draw_text import draw_text
+from warren.spark.pipelines.graph import order_of_sinks, sources_of
+from warren.spark.pipelines.guarantees import AT_LEAST_ONCE, ONCE, guarantees
+from warren.spark.pipelines.pipeline import Pipeline
+from warren.spark.pipelines.read_file import PipelineMistakes, loads
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DEFINITION = loads(RIGHT, "f.yaml", Path("/base"))
+CHAIN = """\
+pipeline: chain
+sources:
+  late: {stream: middle}
+  early: {queue: start}
+sinks:
+  last: {from: late, parquet: out}
+  first: {from: early, stream: middle}
+"""
+
+
+def test_the_graph_is_drawn_as_a_tree_from_every_source() -> None:
+    assert (
+        draw_text(DEFINITION)
+        == """\
+orders  (stream orders, JSON, watermark 10 s on at)
+├─ enriched  + customers
+│  └─ totals
+│     └─▶ publish  (exchange totals, update)
+├─▶ keep  (parquet archive)
+└─▶ misfits  (stream orders.dead)
+
+customers  (parquet customers, table)
+└─ enriched  + orders  (see above)
+"""
+    )
+
+
+def test_the_picture_has_every_part_and_every_arrow() -> None:
+    root = ElementTree.fromstring(draw_svg(DEFINITION))
+    space = "{http://www.w3.org/2000/svg}"
+    names = [text.text for text in root.iter(f"{space}text")][::2]
+    assert names == ["orders", "customers", "enriched", "totals", "publish", "keep", "dead letters"]
+    assert len([path for path in root.iter(f"{space}path") if path.get("marker-end")]) == 5
+
+
+def test_names_in_the_picture_are_escaped() -> None:
+    definition = loads(RIGHT.replace("parquet: archive", "parquet: a<b>&c"), "f.yaml", Path("/base"))
+    ElementTree.fromstring(draw_svg(definition))
+
+
+def test_a_query_that_writes_what_another_reads_is_started_first() -> None:
+    assert order_of_sinks(loads(CHAIN, "f.yaml", Path("/base"))) == (["first", "last"], [])
+
+
+def test_a_query_may_be_told_to_wait_for_another() -> None:
+    text = RIGHT.replace("    mode: update", "    mode: update\n    after: keep")
+    assert order_of_sinks(loads(text, "f.yaml", Path("/base")))[0] == ["keep", "publish"]
+
+
+def test_the_sources_of_a_sink_are_found_through_all_views() -> None:
+    assert [source.name for source in sources_of(DEFINITION, "totals")] == ["orders", "customers"]
+
+
+def test_promises_depend_on_what_is_read_and_written() -> None:
+    found = {(each.source, each.sink): each.promise for each in guarantees(DEFINITION)}
+    assert found == {("orders", "publish"): AT_LEAST_ONCE, ("orders", "keep"): ONCE}
+
+
+def test_the_command_draws_and_writes_the_picture(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text(RIGHT)
+    run = run_warren("pipeline", "plan", "f.yaml", "--svg", "f.svg", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert draw_text(DEFINITION) in run.stdout
+    assert "Started in this order: publish, keep" in run.stdout
+    assert (tmp_path / "f.svg").read_text() == draw_svg(DEFINITION)
+    data = json.loads(run_warren("pipeline", "plan", "f.yaml", "--json", cwd=tmp_path).stdout)
+    assert data["order"] == ["publish", "keep"]
+    assert data["guarantees"][0]["promise"] == AT_LEAST_ONCE
+
+
+def test_the_same_pipeline_can_be_built_in_python() -> None:
+    built = Pipeline("orders", dead_letters={"stream": "orders.dead"})
+    built.source("orders", stream="orders", schema="id BIGINT NOT NULL, customer STRING, amount DOUBLE, at TIMESTAMP",
+                 watermark={"column": "at", "delay": "10 seconds"})  # fmt: skip
+    built.source("customers", parquet="customers")
+    built.view("enriched", "SELECT o.*, c.country FROM orders o JOIN customers c ON o.customer = c.id")
+
+    @built.step("enriched")
+    def totals(enriched: DataFrame) -> DataFrame:
+        return enriched
+
+    built.sink("publish", "totals", exchange="totals", mode="update")
+    built.sink("keep", "orders", parquet="archive")
+    assert built.plan() == draw_text(DEFINITION)
+
+
+def test_a_pipeline_built_in_python_is_checked_as_a_file_is() -> None:
+    built = Pipeline("orders").source("orders", stream="orders", max_rows=0).sink("out", "order", console=True)
+    with pytest.raises(PipelineMistakes) as found:
+        built.definition  # noqa: B018
+    assert found.value.lines == [
+        'pipeline orders: sink "out": no source or view is called "order"; did you mean "orders"?',
+        'pipeline orders: source "orders": "max-rows" must be a whole number of at least 1',
+    ]
+
+
+def test_a_name_can_be_given_only_once_in_python() -> None:
+    built = Pipeline("orders").source("orders", stream="orders")
+    with pytest.raises(WarrenError, match="a source or view 'orders' is there already"):
+        built.view("orders", "SELECT 1")

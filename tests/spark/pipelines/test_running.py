@@ -1,0 +1,154 @@
+"""A pipeline at work: what goes out, what is put aside, what is told, and that being killed changes nothing of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as dataset
+import pytest
+
+from tests.cli.serving import environment, run_warren
+from tests.management.asking import Asking
+from tests.spark.broker_under_test import BrokerUnderTest
+from warren import Broker
+from warren.spark import Pipeline
+from warren.spark.pipelines.read_file import load
+from warren.spark.pipelines.runner import run
+from warren.spark.pipelines.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+FILE = """\
+pipeline: {name}
+broker: {broker}
+api: {api}
+sources:
+  orders:
+    stream: {stream}
+    schema: id BIGINT NOT NULL, amount DOUBLE
+    max-rows: {rows}
+views:
+  doubled: SELECT id, amount * 2 AS amount FROM orders
+sinks:
+  publish:
+    from: doubled
+    queue: {out}
+  keep:
+    from: orders
+    parquet: table
+dead-letters:
+  queue: {out}.misfits
+spark:
+  spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+"""
+
+
+def write_file(folder: Path, served: Broker, stream: str, out: str, rows: int) -> Path:
+    file = folder / "pipeline.yaml"
+    name = f"p-{stream}"
+    file.write_text(FILE.format(name=name, broker=served.url, api=served.http_url, stream=stream, out=out, rows=rows))
+    return file
+
+
+def orders(start: int, end: int) -> list[bytes]:
+    return [json.dumps({"id": number, "amount": number / 2}).encode() for number in range(start, end)]
+
+
+def kept(folder: Path) -> list[int]:
+    table = dataset.dataset(folder / "table", format="parquet").to_table(columns=["id"])
+    found: list[int] = table.column("id").to_pylist()
+    return sorted(found)
+
+
+def test_it_goes_on_where_it_was_and_tells_how_it_is_doing(
+    spark: SparkSession, served: Broker, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream, out = node.make(), "out-of-one"
+    file = write_file(tmp_path, served, stream, out, rows=1000)
+    node.publish(stream, [*orders(0, 5), b"poison", b'{"amount": 1}', b'{"id": 1, "amount": []}', *orders(5, 10)])
+    told: list[dict[str, Any]] = []
+    status = run(load(file), once=True, spark=spark, watch=told.append)
+    assert status["state"] == "finished"
+    assert [(query["name"], query["rows"], query["misfits"], query["lag"]) for query in status["queries"]] == [
+        ("publish", 13, 3, 0),
+        ("keep", 13, 3, 0),
+    ]
+    assert told[0]["state"] == "starting"
+    assert Asking(served).get(f"/api/pipelines/%2F/p-{stream}").json["state"] == "finished"
+    found = {json.loads(body)["id"]: json.loads(body)["amount"] for _, _, body in node.get_all(out)}
+    assert found == {number: float(number) for number in range(10)}
+    reasons = [properties.headers["x-misfit-reason"] for _, properties, _ in node.get_all(f"{out}.misfits")]
+    assert sorted(reasons) == [
+        "the body is not JSON: Expecting value: line 1 column 1 (char 0)",
+        "the field amount is [], which is no DOUBLE",
+        "the field id is missing",
+    ]
+    node.publish(stream, orders(10, 12))
+    assert run(load(file), once=True, spark=spark)["queries"][0]["rows"] == 2
+    assert sorted(json.loads(body)["id"] for _, _, body in node.get_all(out)) == [10, 11]
+    assert kept(tmp_path) == list(range(12))
+
+
+def test_killed_in_the_middle_its_outputs_are_those_of_an_undisturbed_run(
+    spark: SparkSession, served: Broker, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream, out = node.make(), "out-of-killed"
+    node.declare(out, **{"x-message-deduplication": True, "x-cache-size": 100_000})
+    file = write_file(tmp_path, served, stream, out, rows=50)
+    count = 600
+    node.publish(stream, [*orders(0, count - 1), b"poison"])
+    log = (tmp_path / "log").open("w")
+    command = [sys.executable, "-m", "warren", "pipeline", "run", "--master", "local[2,4]", str(file)]
+    runner = subprocess.Popen(command, stdout=log, stderr=log, env=environment(), start_new_session=True)
+    log.close()
+    try:
+        await_some(runner, tmp_path, node, out)
+    finally:
+        os.killpg(runner.pid, signal.SIGKILL)
+        runner.wait()
+    assert 0 < node.count(out) < count - 1
+    state = State(load(file).folder).read()
+    assert state is not None
+    assert state["state"] == "killed"
+    assert run_warren("pipeline", "status", str(file)).returncode == 3
+    run(load(file), once=True, spark=spark)
+    assert sorted(json.loads(body)["id"] for _, _, body in node.get_all(out)) == list(range(count - 1))
+    assert kept(tmp_path) == list(range(count - 1))
+    misfits = {properties.headers["x-deduplication-header"] for _, properties, _ in node.get_all(f"{out}.misfits")}
+    assert misfits == {f"misfit/p-{stream}/orders/{stream}/{count - 1}"}
+
+
+def await_some(runner: subprocess.Popen[bytes], folder: Path, node: BrokerUnderTest, out: str) -> None:
+    """Until both queries have put something out."""
+    deadline = time.monotonic() + 120
+    while not any((folder / "table").glob("*.parquet")) or not node.count(out):
+        assert runner.poll() is None, (folder / "log").read_text()
+        assert time.monotonic() < deadline, (folder / "log").read_text()
+        time.sleep(0.05)
+
+
+def test_functions_are_steps_too_and_schemas_can_be_inferred(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream = node.make()
+    node.publish(stream, [b'{"word": "tea", "n": 2}', b'{"word": "mug", "n": 3}'])
+    pipeline = Pipeline("words", broker=node.uri, folder=tmp_path / "state", dead_letters={"queue": "words.misfits"})
+    pipeline.source("words", stream=stream, schema="infer")
+
+    @pipeline.step("words")
+    def repeated(words: DataFrame) -> DataFrame:
+        return words.selectExpr("repeat(word, CAST(n AS INT)) AS body")
+
+    pipeline.sink("out", "repeated", queue="words.out")
+    assert pipeline.run(once=True, spark=spark)["queries"][0]["rows"] == 2
+    assert sorted(body for _, _, body in node.get_all("words.out")) == [b"mugmugmug", b"teatea"]

@@ -1,0 +1,184 @@
+"""Archive, replay and redrive: every message once, as it was, and resumable."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pika
+import pyarrow as pa
+import pyarrow.dataset as dataset
+import pytest
+
+from tests.cli.serving import run_warren
+from tests.spark.broker_under_test import BrokerUnderTest
+from warren.errors import WarrenError
+from warren.spark.jobs.archive import Archive
+from warren.spark.jobs.job import Progress
+from warren.spark.jobs.redrive import Redrive
+from warren.spark.jobs.replay import Replay, paced
+from warren.spark.pipelines.model import SourceKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNT = 300
+
+
+def fill(node: BrokerUnderTest, stream: str, start: int, end: int) -> None:
+    with node.channel() as channel:
+        channel.confirm_delivery()
+        for number in range(start, end):
+            properties = pika.BasicProperties(
+                message_id=str(number),
+                priority=number % 5,
+                timestamp=1_790_000_000 + number * 1000,
+                headers={"key": number % 7, "nested": {"list": [number, "x"]}},
+            )
+            channel.basic_publish("", stream, b"%d" % number, properties)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_what_was_archived_and_replayed_is_what_was_published(
+    spark: SparkSession, warren: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream = warren.make()
+    fill(warren, stream, 0, COUNT)
+    archive = Archive(SourceKind.STREAM, stream, tmp_path / "table", warren.uri, rows=100)
+    assert archive.run(spark).messages == COUNT
+    fill(warren, stream, COUNT, COUNT + 20)
+    assert archive.run(spark).messages == 20
+    assert archive.run(spark).messages == 0
+    table = dataset.dataset(tmp_path / "table", format="parquet", partitioning="hive").to_table()
+    assert sorted(table.column("offset").to_pylist()) == list(range(COUNT + 20))
+    assert len(set(table.column("day").to_pylist())) == 5
+    with pytest.raises(WarrenError, match=r"is the archive of stream .*; give stream other a folder of its own"):
+        Archive(SourceKind.STREAM, "other", tmp_path / "table", warren.uri).run(spark)
+
+    out = warren.make("classic")
+    seen: list[Progress] = []
+    job = Replay(tmp_path / "state", tmp_path / "table", broker=warren.uri, exchange="", routing_key=out,
+                 where="offset >= 20", key="day", chunk_rows=100)  # fmt: skip
+    summary = job.run(spark, watch=seen.append)
+    assert (summary.messages, seen[-1]) == (COUNT, Progress(COUNT, COUNT))
+    found = warren.get_all(out)
+    assert sorted(int(body) for _, _, body in found) == list(range(20, COUNT + 20))
+    days: dict[int, list[int]] = defaultdict(list)
+    for _, properties, body in found:
+        number = int(body)
+        days[properties.timestamp // 86400].append(number)
+        assert (properties.message_id, properties.priority) == (str(number), number % 5)
+        assert properties.headers["key"] == number % 7
+        assert properties.headers["nested"] == {"list": [number, "x"]}
+    assert all(numbers == sorted(numbers) for numbers in days.values())
+    with pytest.raises(WarrenError, match="this replay is complete"):
+        job.run(spark)
+    # As if it had been killed when two of its chunks were noted.
+    notes = json.loads((tmp_path / "state" / "replay.json").read_text())
+    notes.update(done=2, published=200)
+    (tmp_path / "state" / "replay.json").write_text(json.dumps(notes))
+    again = job.run(spark)
+    ids = {properties.headers["x-deduplication-header"] for _, properties, _ in found}
+    repeated = {properties.headers["x-deduplication-header"] for _, properties, _ in warren.get_all(out)}
+    assert len(repeated) == again.messages
+    assert repeated < ids
+
+
+def die(node: BrokerUnderTest, count: int) -> tuple[str, str]:
+    """A queue, and the queue where its rejected messages are."""
+    dead = node.make("classic")
+    work = node.make("classic", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
+    with node.channel() as channel:
+        channel.confirm_delivery()
+        for number in range(count):
+            channel.basic_publish("", work, b"%d" % number, pika.BasicProperties(headers={"n": number}, app_id="test"))
+            method, _, _ = channel.basic_get(work)
+            channel.basic_nack(method.delivery_tag, requeue=False)
+        # The answer to this comes after the letters have been moved.
+        channel.queue_declare(work, passive=True)
+    return work, dead
+
+
+def test_dead_letters_go_back_to_where_they_died_with_a_note(warren: BrokerUnderTest) -> None:
+    work, dead = die(warren, 5)
+    summary = Redrive(dead, warren.uri).run()
+    assert summary.as_data()["targets"] == {work: 5}
+    found = warren.get_all(work)
+    assert [body for _, _, body in found] == [b"0", b"1", b"2", b"3", b"4"]
+    properties = found[0][1]
+    assert properties.app_id == "test"
+    assert json.loads(properties.headers["x-redrive"])["from"] == dead
+    assert properties.headers["x-redrive-count"] == "1"
+    assert properties.headers["x-death"][0]["queue"] == work
+    assert warren.count(dead) == 0
+
+
+def test_a_dry_run_moves_nothing(warren: BrokerUnderTest) -> None:
+    work, dead = die(warren, 3)
+    summary = Redrive(dead, warren.uri, is_dry=True).run()
+    assert summary.text == f"3 dead letters of {dead} would go back: {work} (3)"
+    assert (warren.count(work), warren.count(dead)) == (0, 3)
+
+
+def test_letters_that_cannot_go_back_stay_and_are_told(warren: BrokerUnderTest) -> None:
+    work, dead = die(warren, 2)
+    warren.publish(dead, [b"a stranger"])
+    with warren.channel() as channel:
+        channel.queue_delete(work)
+    summary = Redrive(dead, warren.uri).run()
+    assert summary.messages == 0
+    assert summary.as_data()["left"] == {f"its queue is gone: {work}": 2, "no x-death header": 1}
+    assert warren.count(dead) == 3
+
+
+def test_a_limit_is_kept_and_another_target_can_be_named(warren: BrokerUnderTest) -> None:
+    _, dead = die(warren, 4)
+    other = warren.make("classic")
+    assert Redrive(dead, warren.uri, to=other, limit=3).run().messages == 3
+    assert (warren.count(other), warren.count(dead)) == (3, 1)
+
+
+@pytest.mark.spark
+def test_only_letters_that_the_filter_chooses_go_back(spark: SparkSession, warren: BrokerUnderTest) -> None:
+    work, dead = die(warren, 6)
+    where = "CAST(headers['n'] AS INT) % 2 = 1 AND CAST(body AS STRING) <> '5'"
+    assert Redrive(dead, warren.uri, where=where).run(spark).messages == 2
+    assert sorted(body for _, _, body in warren.get_all(work)) == [b"1", b"3"]
+    assert sorted(body for _, _, body in warren.get_all(dead)) == [b"0", b"2", b"4", b"5"]
+
+
+def test_the_command_redrives_and_sums_up_as_json(warren: BrokerUnderTest) -> None:
+    work, dead = die(warren, 2)
+    run = run_warren("redrive", dead, "--json", "--broker", warren.uri)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["targets"] == {work: 2}
+    run = run_warren("redrive", dead, "--broker", warren.uri)
+    assert run.stdout.startswith(f"0 dead letters of {dead} went back")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["redrive", "nowhere"], "cannot read nowhere: NOT_FOUND - no queue 'nowhere' in vhost '/'"),
+        (["archive", "--to", "t"], "name what to archive with one of --queue, --stream and --super-stream"),
+        (["archive", "--to", "t", "--queue", "q", "--stream", "s"], "name what to archive with one of --queue"),
+        (["archive", "--to", "t", "--queue", "q", "--partition-by", "moon"], "cannot partition by moon; there are day"),
+        (["replay"], "name what to replay with one of --from and --stream"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(
+    warren: BrokerUnderTest, tmp_path: Path, arguments: list[str], reason: str
+) -> None:
+    run = run_warren(*arguments, "--broker", warren.uri, cwd=tmp_path)
+    assert run.returncode == 1
+    assert reason in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_a_rate_is_kept_in_small_steps() -> None:
+    batch = pa.RecordBatch.from_pydict({"n": list(range(100))})
+    pieces = list(paced(iter([batch, batch]), 1000))
+    assert [piece.num_rows for piece in pieces] == [50, 50, 50, 50]
