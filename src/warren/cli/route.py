@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.3
 _SHOWN: Final = 10
+_WRITERS: Final = 4
 # 50,000 rows in an Arrow batch: routing asks about each distinct row of a batch once.
 _SETTINGS: Final[dict[str, object]] = {"spark.sql.execution.arrow.maxRecordsPerBatch": 50_000}
 
@@ -103,16 +105,27 @@ def _run(
     tables = dict(result.tables())
     if difference is not None:
         tables |= {"differences/routes": difference.routes, "differences/fates": difference.fates}
-    with _bar(spark, len(tables), as_json) as step:
-        for name, table in tables.items():
-            step(name)
-            table.write.mode("overwrite").parquet(f"{out}/{name}")
+    with _bar(spark, len(tables) + 2, as_json) as step:
+        step("check and route")
+        result.routed.count()
+        step("queues")
+        result.events.count()
+        # The rest is many small jobs, which Spark plans side by side.
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            writing = {pool.submit(_write, table, f"{out}/{name}"): name for name, table in tables.items()}
+            for written in as_completed(writing):
+                written.result()
+                step(writing[written])
     summary = _summary(spark, out)
     if difference is not None:
         summary["differences"] = _differences(spark, out)
     if not as_json:
         _show(spark, out, summary)
     return summary
+
+
+def _write(table: DataFrame, place: str) -> None:
+    table.write.mode("overwrite").parquet(place)
 
 
 def _check_out(out: str, overwrite: bool) -> None:
