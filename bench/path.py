@@ -251,9 +251,8 @@ def main(publishes: int, whole: int, cores: int) -> None:
 
 
 def show(report: dict[str, Any]) -> None:
-    table = Table(
-        title=f"message path, {report['cores']} cores; ten times the rows cost {report['cpu_beyond_linear']:+.1%} CPU each"
-    )
+    beyond = f"{report['cpu_beyond_linear']:+.1%}"
+    table = Table(title=f"message path, {report['cores']} cores; ten times the rows cost {beyond} CPU each")
     for name in ("", "rows", "seconds", "a second", "CPU s", "a second, alone", "load before"):
         table.add_column(name, justify="right" if name else "left")
     for row in report["rows"]:

@@ -67,7 +67,7 @@ def test_wrong_definitions_are_refused_with_their_place(given: Any, said: str) -
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(WarrenError, match="cannot read nowhere.json: No such file"):
+    with pytest.raises(WarrenError, match=r"cannot read nowhere\.json: No such file"):
         read_topology("nowhere.json")
 
 
