@@ -228,6 +228,7 @@ class VHost:
         self._remove_incoming(queue)
         self.node.store.delete(queue)
         self.node.release_credit(queue)
+        self.node.remember_counters(queue)
         self.node.unrecord("queue", (self.name, queue.name))
         self.node.counters.queues_deleted += 1
         self.node.events.queue("deleted", queue)
