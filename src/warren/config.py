@@ -78,6 +78,9 @@ class Config:
 
     interceptors: list[str] = option("Channel interceptors, as `package.module:Class`.", [])
     exchange_decorators: list[str] = option("Exchange decorators, as `package.module:Class`.", [])
+    tracer: str = option(
+        "Where spans go, as `package.module:Class`: `warren.extensions.otel:OpenTelemetryTracer`; empty makes none.", ""
+    )
     queue_decorators: list[str] = option("Queue decorators, as `package.module:Class`.", [])
 
     memory_high_watermark: float = option(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from tests.management.scene import PATHS, Api, keys_of_all, played, rabbitmq
+from tests.management.scene import PATHS, VHOST, Api, declare, keys_of_all, played, rabbitmq
 from tests.rabbitmq_node import installed_version
 from warren import Broker
 
@@ -87,12 +87,41 @@ def test_every_listed_difference_exists(
 
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(installed_version() != "3.10.8", reason="RabbitMQ 3.10.8 is not installed")
-def test_the_recording_is_what_rabbitmq_answers(theirs: dict[str, list[str]]) -> None:
-    with rabbitmq() as (api, port), played(api, port) as names:
-        found = keys_of_all(api, names)
+def test_the_recording_is_what_rabbitmq_answers_and_it_takes_our_definitions(theirs: dict[str, list[str]]) -> None:
+    with rabbitmq() as (api, port):
+        with played(api, port) as names:
+            found = keys_of_all(api, names)
+        api.ask("DELETE", f"/api/vhosts/{VHOST}")
+        document = our_definitions()
+        api.ask("POST", "/api/definitions", document)
+        again = api.ask("GET", "/api/definitions")
     # Statistics of a young node come one by one: those that are not there yet were recorded once they were.
     for path in PATHS:
         assert set(found[path]) <= set(theirs[path]), path
+    for section in ("queues", "exchanges", "bindings", "policies", "permissions", "topic_permissions"):
+        assert shared(again, section) == shared(document, section)
+
+
+def our_definitions() -> dict[str, Any]:
+    with Broker(http=True) as broker:
+        api = Api(int(broker.http_url.rpartition(":")[2]))
+        declare(api)
+        document: dict[str, Any] = api.ask("GET", "/api/definitions")
+        return document
+
+
+def shared(document: dict[str, Any], section: str) -> list[str]:
+    """What both say of the scene, whatever else one of them tells."""
+    rows = [row for row in document[section] if row["vhost"] == VHOST]
+    return sorted(
+        json.dumps(
+            {**row, "type": row.get("type", "")}
+            if section == "exchanges"
+            else {key: row[key] for key in row if key != "type"},
+            sort_keys=True,
+        )
+        for row in rows
+    )
 
 
 def unexplained(path: str, keys: set[str], reasons: tuple[tuple[str, str, str], ...]) -> list[str]:

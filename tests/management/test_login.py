@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import ssl
 import urllib.request
@@ -15,7 +16,7 @@ import trustme
 from tests.management.asking import Asking
 from warren import Broker
 from warren.errors import WarrenError
-from warren.management import calls
+from warren.management import calls, service
 
 
 def refused(reason: str) -> dict[str, str]:
@@ -89,7 +90,7 @@ def test_a_new_password_counts_at_once(broker: Broker) -> None:
 
 def test_every_answer_carries_the_headers_that_protect_a_browser(broker: Broker, api: Asking) -> None:
     for answer in (api.get("/"), api.get("/api/overview"), Asking(broker, None).get("/api/overview")):
-        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "server" not in answer.headers
 
@@ -217,3 +218,35 @@ def test_a_body_that_trickles_in_is_cut_off(broker: Broker, monkeypatch: pytest.
         head = "PUT /api/queues/%2F/slow HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n"
         client.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
         assert b"408" in client.recv(1000).split(b"\r\n")[0]
+
+
+def test_a_head_that_trickles_in_is_cut_off(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "HEAD_SECONDS", 0.2)
+    host, port = broker.http_url.removeprefix("http://").split(":")
+    whole = b"GET /api/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n"
+    for begun in (b"", b"GET /api/overview HTTP/1.1\r\nHost: x\r\nX-Slow: "):
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            client.sendall(begun)
+            assert client.recv(1000) == b""
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(whole)
+        assert b"200" in client.recv(1000)
+        client.sendall(b"GET /api")
+        assert client.recv(1000) == b""
+
+
+def test_no_password_is_logged_or_told(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    secret = "s3cr3t-w0rd"
+    caplog.set_level(logging.DEBUG)
+    api = Asking(broker)
+    said = [api.put("/api/users/quiet", {"password": secret, "tags": "management"})]
+    said.append(Asking(broker, f"quiet:{secret}").get("/api/whoami"))
+    said.append(Asking(broker, f"quiet:{secret}x").get("/api/whoami"))
+    said.append(Asking(broker, None).post("/api/login", {"username": "quiet", "password": secret}))
+    said.append(Asking(broker, None).post("/api/login", {"username": "quiet", "password": [secret]}))
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        pika.BlockingConnection(pika.URLParameters(broker.url_of("quiet", f"{secret}y")))
+    said += [api.get("/api/users"), api.get("/api/definitions"), api.get("/api/connections")]
+    assert secret not in "".join(answer.text for answer in said)
+    # The client of this test has a log of its own.
+    assert secret not in "".join(record.getMessage() for record in caplog.records if record.name.startswith("warren"))

@@ -55,7 +55,7 @@ def test_every_route_of_the_api_is_described() -> None:
 
 
 @schema.parametrize()
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_api_keeps_to_its_description(case: Any, victim: Broker) -> None:
     if "health/checks" in case.path or case.path == "/api/openapi.json":
         checks: list[Any] = [check for check in CHECKS if check is not not_a_server_error]

@@ -50,6 +50,8 @@ class DeadLetters:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.waiting: deque[DeadLetter] = deque()
+        # By type of queue and reason.
+        self.counted: dict[tuple[str, str], int] = {}
 
     def add(self, queue: Queue, entry: Entry, reason: str, stored: bool) -> None:
         self.waiting.append(DeadLetter(queue, entry, reason, stored))
@@ -80,6 +82,8 @@ class DeadLetters:
             return False
         is_streamed = False
         queue.counters.dead_lettered += 1
+        kind = (queue.type, letter.reason)
+        self.counted[kind] = self.counted.get(kind, 0) + 1
         message = self._buried(letter, name)
         headers = message.properties().headers
         envelope = Envelope(message.origin.keys, headers, "", "", 0, self.node.host.draw())

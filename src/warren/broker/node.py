@@ -27,11 +27,12 @@ from warren.broker.logins import Logins
 from warren.broker.message import Entry
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
-from warren.broker.queue import Queue
+from warren.broker.queue import Queue, QueueCounters
 from warren.broker.reader import CLOSED, RUNNING
 from warren.broker.settings import Settings
 from warren.broker.store import Store
 from warren.broker.timers import Timers
+from warren.broker.tracer import Tracer
 from warren.broker.vhost import VHost
 from warren.broker.watched import publish_watched
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
@@ -68,6 +69,8 @@ class Node:
         self.access = Access()
         self.logins = Logins(settings.login_failures_max)
         self.counters = NodeCounters()
+        # What deleted queues had counted, by their type.
+        self.past_queues: dict[str, QueueCounters] = {}
         self.monitor = Monitor(self)
         self.dead_letters = DeadLetters(self)
         self.interceptors: dict[str, Interceptor] = {}
@@ -77,6 +80,7 @@ class Node:
         # Somebody wants journeys, or a vhost is traced: publishes and deliveries take the way of watched.py.
         self.is_watched = False
         self.journeys = Journeys(self)
+        self.tracer: Tracer | None = None
         self.events = Events(self)
         self.exchange_decorators: list[ExchangeDecorator] = []
         self.queue_decorators: list[QueueDecorator] = []
@@ -186,6 +190,14 @@ class Node:
             for credit in in_debt:
                 credit.grant_all()
 
+    def remember_counters(self, queue: Queue) -> None:
+        """The queue is gone; what it counted stays in the sums."""
+        past = self.past_queues.get(queue.type)
+        if past is None:
+            past = QueueCounters()
+            self.past_queues[queue.type] = past
+        past.add(queue.counters)
+
     def release_credit(self, queue: Queue) -> None:
         for credit in list(self.in_debt):
             credit.release(queue)
@@ -292,9 +304,13 @@ class Node:
     def watch_delivery(self, channel: Channel, queue: Queue, entry: Entry) -> None:
         if channel.vhost.tracing:
             trace_delivery(channel, queue.name, entry)
+        if self.tracer is not None:
+            headers = entry.message.properties().headers
+            self.tracer.delivered(channel.vhost.name, queue.name, headers, entry.redelivered)
 
     def watching_changed(self) -> None:
-        self.is_watched = self.journeys.is_on() or any(vhost.tracing for vhost in self.vhosts.values())
+        is_traced = any(vhost.tracing for vhost in self.vhosts.values())
+        self.is_watched = is_traced or self.journeys.is_on() or self.tracer is not None
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
@@ -375,6 +391,10 @@ class Node:
             self.interceptors[name] = interceptor
         self.intercepts_publish = _PUBLISH in self.interceptors
         self.intercepts_ack = _ACK in self.interceptors
+
+    def install_tracer(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.watching_changed()
 
     def wall_seconds(self) -> int:
         return self.now // 1000

@@ -46,10 +46,11 @@ def header_end(content: bytes) -> i64:
     return 7 + i64(read_i32_be(content, 3))
 
 
-def exchange_name(arguments: bytes) -> str:
-    """Of a publish frame; empty also when it cannot be read, which is found out soon enough."""
+def names_in(arguments: bytes) -> tuple[str, str]:
+    """Exchange and key of a publish frame; empty also when it cannot be read, which is found out soon enough."""
     end = 3 + (arguments[2] if len(arguments) > 2 else 0)
-    return arguments[3:end].decode("utf-8", "replace")
+    last = end + 1 + (arguments[end] if len(arguments) > end else 0)
+    return arguments[3:end].decode("utf-8", "replace"), arguments[end + 1 : last].decode("utf-8", "replace")
 
 
 class Target:
@@ -83,10 +84,11 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
         seqno = channel.next_seqno()
     else:
         peek = peek_properties(content, FLAGS_AT, 7 + header)
-        if peek.headers_end > 0 and content.find(HEADER_BYTES, peek.headers_start, peek.headers_end) >= 0:
+        headers = content[peek.headers_start : peek.headers_end] if peek.headers_end > 0 else b""
+        if headers and HEADER_BYTES in headers:
             node.watch_publish(channel, arguments, content, body_size, True)
             return
-        seqno = read_properties(channel, message, peek)
+        seqno = read_properties(channel, message, peek, headers)
     queues = target.queues
     if queues is None or message.origin is not target.origin:
         for key in message.origin.keys:
@@ -131,7 +133,7 @@ def target_of(channel: Channel, arguments: bytes) -> Target:
     return target
 
 
-def read_properties(channel: Channel, message: Message, peek: PropertyPeek) -> i64:
+def read_properties(channel: Channel, message: Message, peek: PropertyPeek, headers: bytes) -> i64:
     """What the path must know of the properties, and the checks that come with it. Gives the sequence number."""
     if peek.reply_to is not None and peek.reply_to == REPLY_QUEUE:
         name_reply_address(channel, message)
@@ -140,11 +142,9 @@ def read_properties(channel: Channel, message: Message, peek: PropertyPeek) -> i
     seqno = channel.next_seqno()
     message.persistent = peek.delivery_mode == 2
     message.priority = max(peek.priority, 0)
-    if peek.headers_end > 0:
-        # Both names end in it, so most headers need not be decoded.
-        headers = message.content[peek.headers_start : peek.headers_end]
-        if b"CC" in headers:
-            checks.take_extra_keys(message, decode_table(headers, 0, len(headers)))
+    # Both names end in it, so most headers need not be decoded.
+    if headers and b"CC" in headers:
+        checks.take_extra_keys(message, decode_table(headers, 0, len(headers)))
     return seqno
 
 

@@ -59,6 +59,18 @@ class QueueCounters:
         self.rejected_publishes: i64 = 0
         self.dead_lettered: i64 = 0
 
+    def add(self, other: QueueCounters) -> None:
+        self.published += other.published
+        self.delivered += other.delivered
+        self.delivered_no_ack += other.delivered_no_ack
+        self.got += other.got
+        self.got_no_ack += other.got_no_ack
+        self.got_empty += other.got_empty
+        self.redelivered += other.redelivered
+        self.acked += other.acked
+        self.rejected_publishes += other.rejected_publishes
+        self.dead_lettered += other.dead_lettered
+
 
 class Queue(Destination):
     def __init__(
@@ -125,6 +137,11 @@ class Queue(Destination):
         if self.max_priority == 0:
             return self.node.store.open(self, 0)
         return PriorityBacking([self.node.store.open(self, level) for level in range(self.max_priority + 1)])
+
+    def expect_results(self) -> None:
+        """Bound to a pipeline, which publishes an interrupted batch again under the same ids: each counts once."""
+        if self.deduplication is None:
+            self.deduplication = Deduplication.of_results()
 
     # -- publishing ------------------------------------------------------------------------------------------------
 

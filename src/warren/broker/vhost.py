@@ -16,6 +16,7 @@ from warren.broker.arguments import CLASSIC, STREAM, check_queue_arguments, queu
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
+from warren.broker.exchanges.pipeline import PipelineExchange, is_input
 from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
@@ -227,6 +228,7 @@ class VHost:
         self._remove_incoming(queue)
         self.node.store.delete(queue)
         self.node.release_credit(queue)
+        self.node.remember_counters(queue)
         self.node.unrecord("queue", (self.name, queue.name))
         self.node.counters.queues_deleted += 1
         self.node.events.queue("deleted", queue)
@@ -244,6 +246,8 @@ class VHost:
         exchange.check_binding(binding)
         if not exchange.bind(binding):
             return False
+        if isinstance(exchange, PipelineExchange) and isinstance(target, Queue) and not is_input(binding):
+            target.expect_results()
         self._incoming.setdefault(target, []).append(binding)
         if exchange.durable and self.is_durable(target):
             self.node.record("binding", self._binding_key(binding), self._binding_definition(binding))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.amqp.properties import PropertyPeek, peek_properties
+from warren.amqp.frames import body_of, content_frames, properties_span
+from warren.amqp.properties import PropertyPeek, decode_properties, encode_properties, peek_properties
 from warren.broker import checks, publish
 from warren.broker.exchanges.base import Envelope
 from warren.broker.explain import explain
@@ -22,21 +23,42 @@ from warren.errors import AmqpError
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
     from warren.broker.publish import Target
+    from warren.broker.tracer import Tracer
 
 
 def publish_watched(channel: Channel, arguments: bytes, content: bytes, body_size: i64, asked: bool) -> None:
     """`asked`: the message itself asks for its journey."""
     node = channel.connection.node
     journey: Journey | None = None
-    if asked or node.journeys.wants(publish.exchange_name(arguments)):
+    if asked or (node.journeys.is_on() and node.journeys.wants(publish.names_in(arguments)[0])):
         journey = node.journeys.begin(channel.vhost.name, channel.connection.name, channel.user)
+    tracer = node.tracer
+    if tracer is not None:
+        content = _with_context(channel, arguments, content, tracer)
     try:
         _walk(channel, arguments, content, body_size, journey)
     except AmqpError as error:
         if journey is not None:
             journey.note("refused", f"{error.code} {error.name}: {error.explanation}")
             journey.outcome = "refused"
+        if tracer is not None:
+            tracer.publish_ended(f"{error.code} {error.name}")
         raise
+    if tracer is not None:
+        tracer.publish_ended("")
+
+
+def _with_context(channel: Channel, arguments: bytes, content: bytes, tracer: Tracer) -> bytes:
+    """The content with the headers that the tracer wants in it."""
+    start, end = properties_span(content)
+    properties = decode_properties(content, start, end)
+    exchange, key = publish.names_in(arguments)
+    headers = tracer.publish_started(channel.vhost.name, exchange, key, properties.headers)
+    if headers is None:
+        return content
+    properties.headers = headers
+    frame_max = channel.connection.frame_max
+    return content_frames(channel.number, encode_properties(properties), body_of(content), frame_max)
 
 
 def _walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64, journey: Journey | None) -> None:
@@ -50,7 +72,8 @@ def _walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64, jo
     if journey is not None:
         _note_target(channel, target, body_size, journey)
     peek = peek_properties(content, publish.FLAGS_AT, publish.header_end(content))
-    seqno = publish.read_properties(channel, message, peek)
+    headers = content[peek.headers_start : peek.headers_end] if peek.headers_end > 0 else b""
+    seqno = publish.read_properties(channel, message, peek, headers)
     if journey is not None:
         _note_properties(message, peek, seqno, journey)
     for key in message.origin.keys:
@@ -58,6 +81,8 @@ def _walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64, jo
     if peek.user_id is not None:
         checks.user_id(channel, peek.user_id)
     queues = publish.route_to(channel, target, message, peek)
+    if node.tracer is not None:
+        node.tracer.routed([queue.name for queue in queues])
     if journey is not None:
         _note_route(channel, target, message, peek, queues, journey)
     target.exchange.published_in += 1

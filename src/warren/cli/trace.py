@@ -98,7 +98,7 @@ def tree_of(journey: dict[str, Any]) -> Tree:
     tree = Tree(Text.assemble((f"{where} ", "bold"), f"key '{journey['routing_key']}' ", (journey["outcome"], "bold")))
     for stage in journey["stages"]:
         took = f"  {stage['microseconds']:.0f} us"
-        line = Text.assemble((f"{stage['stage']:<12}", "cyan"), stage["text"], (took, "dim"))
+        line = Text.assemble((f"{stage['stage']:<17}", "cyan"), stage["text"], (took, "dim"))
         branch = tree.add(line)
         for step in stage.get("steps", []):
             add_step(branch, step)

@@ -1,11 +1,14 @@
-"""/metrics: what Prometheus reads, under RabbitMQ's names. Collected when asked for; nothing is counted twice."""
+"""/metrics: what Prometheus reads, under RabbitMQ's names. Collected when asked for; nothing is counted twice.
+
+/metrics sums all objects up and names none, so it needs no login, as in RabbitMQ. /metrics/per-object and
+/metrics/detailed?family=...&vhost=... name every queue and connection, so they need a user with the monitoring tag.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mypy_extensions import i64
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -13,9 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from warren.broker.channel import Channel
-from warren.broker.queue import Queue
-from warren.management.calls import Context
+from warren.broker.queue import Queue, QueueCounters
+from warren.management.calls import Call, Context, Needs, route
+from warren.management.metric_families import GROUPS, Family, Kind, kinds
+from warren.management.overview import COMPATIBLE_VERSION
+from warren.management.refusals import bad_request
 
 _PROTOCOL: Final = "amqp091"
 _QUEUE_TYPES: Final = {
@@ -23,46 +28,49 @@ _QUEUE_TYPES: Final = {
     "quorum": "rabbit_quorum_queue",
     "stream": "rabbit_stream_queue",
 }
+_REASONS: Final = ("rejected", "expired", "maxlen", "delivery_limit")
+_BY_QUEUE: Final = {
+    "messages_delivered_consume_manual_ack": "delivered",
+    "messages_delivered_consume_auto_ack": "delivered_no_ack",
+    "messages_delivered_get_manual_ack": "got",
+    "messages_delivered_get_auto_ack": "got_no_ack",
+    "messages_get_empty": "got_empty",
+    "messages_redelivered": "redelivered",
+    "messages_acknowledged": "acked",
+}
 
 
 class NodeCollector(Collector):
+    """The node as a whole, and all objects summed up."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._node = context.node
 
     def collect(self) -> Iterable[Metric]:
-        queues = [queue for vhost in self._node.vhosts.values() for queue in vhost.queues.values()]
-        channels = [channel for each in self._node.connections.values() for channel in each.channels.values()]
-        yield from self._identity()
+        yield from identity(self._context)
         yield from self._process()
         yield from self._churn()
-        yield from self._objects(queues, channels)
-        yield from self._queues(queues)
-        yield from self._channels(channels)
-        yield from self._global(queues, channels)
-
-    def _identity(self) -> Iterator[Metric]:
-        settings = self._node.settings
-        build = GaugeMetricFamily(
-            "rabbitmq_build_info", "Version of the broker", labels=["rabbitmq_version", "warren_version"]
-        )
-        build.add_metric(["3.13.7", self._node.version], 1)
-        yield build
-        identity = GaugeMetricFamily("rabbitmq_identity_info", "Node", labels=["rabbitmq_node", "rabbitmq_cluster"])
-        identity.add_metric([settings.node_name, settings.cluster_name], 1)
-        yield identity
+        yield from self._objects()
+        yield from self._summed()
+        yield from self._global()
 
     def _process(self) -> Iterator[Metric]:
         context, alarms = self._context, self._node.alarms
         yield gauge("alarms_memory_used_watermark", "1 while memory is short", int("memory" in alarms))
         yield gauge("alarms_free_disk_space_watermark", "1 while disk is short", int("disk" in alarms))
+        yield gauge("alarms_file_descriptor_limit", "1 while file descriptors are short", int("fd" in alarms))
         yield gauge("process_resident_memory_bytes", "Memory used", context.memory_used())
         yield gauge("resident_memory_limit_bytes", "Memory above which publishers block", context.memory_limit)
         yield gauge("disk_space_available_bytes", "Disk space left", context.disk_free())
-        yield gauge(
-            "disk_space_available_limit_bytes", "Disk space below which publishers block", context.disk_free_limit
-        )
+        limit = context.disk_free_limit
+        yield gauge("disk_space_available_limit_bytes", "Disk space below which publishers block", limit)
+        yield gauge("process_open_fds", "Open files", context.files_used())
         yield gauge("process_max_fds", "Open files limit", context.file_limit)
+        yield gauge("process_open_tcp_sockets", "Open connections", len(self._node.connections))
+        yield gauge("process_max_tcp_sockets", "Connections limit", self._node.settings.connection_max)
+        uptime = int(self._node.now - self._node.started_at) / 1000
+        yield GaugeMetricFamily("warren_uptime_seconds", "Seconds since the start", value=uptime)
 
     def _churn(self) -> Iterator[Metric]:
         counted = self._node.counters
@@ -73,87 +81,190 @@ class NodeCollector(Collector):
         yield counter("queues_declared", "Queues declared", counted.queues_declared)
         yield counter("queues_created", "Queues created", counted.queues_created)
         yield counter("queues_deleted", "Queues deleted", counted.queues_deleted)
+        yield counter("channel_messages_unroutable_dropped", "Unroutable messages dropped", counted.dropped)
+        logins = self._node.logins.by_protocol.values()
+        succeeded, failed = sum(int(each.succeeded) for each in logins), sum(int(each.failed) for each in logins)
+        yield counter("auth_attempts", "Logins tried", succeeded + failed)
+        yield counter("auth_attempts_succeeded", "Logins that succeeded", succeeded)
+        yield counter("auth_attempts_failed", "Logins that failed", failed)
 
-    def _objects(self, queues: list[Queue], channels: list[Channel]) -> Iterator[Metric]:
+    def _objects(self) -> Iterator[Metric]:
+        queues = all_queues(self._context)
+        channels = sum(len(each.channels) for each in self._node.connections.values())
         yield gauge("connections", "Connections open", len(self._node.connections))
-        yield gauge("channels", "Channels open", len(channels))
-        yield gauge("consumers", "Consumers", sum(queue.consumers.count for queue in queues))
+        yield gauge("channels", "Channels open", channels)
+        yield gauge("consumers", "Consumers", sum(int(queue.consumers.count) for queue in queues))
         yield gauge("queues", "Queues", len(queues))
-        received = sum(each.received_bytes for each in self._node.connections.values())
-        sent = sum(each.sent_bytes for each in self._node.connections.values())
-        yield counter("connection_incoming_bytes", "Bytes received on open connections", received)
-        yield counter("connection_outgoing_bytes", "Bytes sent on open connections", sent)
 
-    def _queues(self, queues: list[Queue]) -> Iterator[Metric]:
-        ready = sum(queue.backing.length for queue in queues)
-        unacked = sum(queue.unacked for queue in queues)
-        ready_bytes = sum(queue.backing.body_bytes for queue in queues)
-        unacked_bytes = sum(queue.unacked_bytes for queue in queues)
-        yield gauge("queue_messages", "Messages ready and unacknowledged", ready + unacked)
-        yield gauge("queue_messages_ready", "Messages ready", ready)
-        yield gauge("queue_messages_unacked", "Messages unacknowledged", unacked)
-        yield gauge("queue_messages_bytes", "Bytes ready and unacknowledged", ready_bytes + unacked_bytes)
-        yield gauge("queue_messages_ready_bytes", "Bytes ready", ready_bytes)
-        yield gauge("queue_messages_unacked_bytes", "Bytes unacknowledged", unacked_bytes)
-        yield gauge("queue_consumers", "Consumers on queues", sum(queue.consumers.count for queue in queues))
-        yield counter("queue_messages_published", "Messages put into queues", sum(q.counters.published for q in queues))
+    def _summed(self) -> Iterator[Metric]:
+        for kind in kinds(self._node):
+            for family in kind.families:
+                value = sum(family.value(each) for _, each in kind.rows)
+                yield (
+                    counter(family.name, family.help, value)
+                    if family.is_counter
+                    else gauge(family.name, family.help, value)
+                )
 
-    def _channels(self, channels: list[Channel]) -> Iterator[Metric]:
-        yield gauge("channel_consumers", "Consumers on channels", sum(len(each.consumers) for each in channels))
-        yield gauge("channel_messages_unacked", "Unacknowledged", sum(each.unacked.count for each in channels))
-        unconfirmed = sum(len(each.confirms.unconfirmed) for each in channels if each.confirms is not None)
-        yield gauge("channel_messages_unconfirmed", "Published and not yet confirmed", unconfirmed)
-
-    def _global(self, queues: list[Queue], channels: list[Channel]) -> Iterator[Metric]:
+    def _global(self) -> Iterator[Metric]:
         counted = self._node.counters
+        channels = [channel for each in self._node.connections.values() for channel in each.channels.values()]
+        published = counted.published + sum(int(each.counters.published) for each in channels)
+        confirmed = counted.confirmed + sum(int(each.counters.confirmed) for each in channels)
+        confirming = [each for each in channels if each.confirms is not None]
+        yield by_protocol("messages_received", "Messages published", published)
+        unanswered = sum(len(each.confirms.unconfirmed) for each in confirming if each.confirms is not None)
+        yield by_protocol("messages_received_confirm", "Published with confirms", confirmed + unanswered)
+        yield by_protocol("messages_confirmed", "Messages confirmed", confirmed)
         yield by_protocol("messages_routed", "Messages routed", counted.routed)
         yield by_protocol("messages_unroutable_returned", "Unroutable messages returned", counted.returned)
         yield by_protocol("messages_unroutable_dropped", "Unroutable messages dropped", counted.dropped)
-        consumers = GaugeMetricFamily("rabbitmq_global_consumers", "Consumers", labels=["protocol"])
-        consumers.add_metric([_PROTOCOL], sum(int(queue.consumers.count) for queue in queues))
-        yield consumers
-        names = {
-            "messages_delivered_consume_manual_ack": [int(queue.counters.delivered) for queue in queues],
-            "messages_delivered_consume_auto_ack": [int(queue.counters.delivered_no_ack) for queue in queues],
-            "messages_delivered_get_manual_ack": [int(queue.counters.got) for queue in queues],
-            "messages_delivered_get_auto_ack": [int(queue.counters.got_no_ack) for queue in queues],
-            "messages_get_empty": [int(queue.counters.got_empty) for queue in queues],
-            "messages_redelivered": [int(queue.counters.redelivered) for queue in queues],
-            "messages_acknowledged": [int(queue.counters.acked) for queue in queues],
-        }
-        for name, values in names.items():
-            yield by_queue_type(name, queues, values)
+        publishers = sum(1 for each in channels if each.counters.published > 0)
+        queues = all_queues(self._context)
+        yield labelled("publishers", "Channels that have published", publishers)
+        yield labelled("consumers", "Consumers", sum(int(queue.consumers.count) for queue in queues))
+        yield from self._by_queue_type(queues)
+        yield from self._dead_lettered()
+
+    def _by_queue_type(self, queues: list[Queue]) -> Iterator[Metric]:
+        totals = {type_: self._totals(type_, queues) for type_ in _QUEUE_TYPES}
+        delivered = CounterMetricFamily(
+            "rabbitmq_global_messages_delivered", "Messages delivered", labels=["protocol", "queue_type"]
+        )
+        for type_, label in _QUEUE_TYPES.items():
+            each = totals[type_]
+            sum_ = each.delivered + each.delivered_no_ack + each.got + each.got_no_ack
+            delivered.add_metric([_PROTOCOL, label], int(sum_))
+        yield delivered
+        for name, attribute in _BY_QUEUE.items():
+            family = CounterMetricFamily(
+                f"rabbitmq_global_{name}", name.replace("_", " ").capitalize(), labels=["protocol", "queue_type"]
+            )
+            for type_, label in _QUEUE_TYPES.items():
+                family.add_metric([_PROTOCOL, label], int(getattr(totals[type_], attribute)))
+            yield family
+
+    def _totals(self, type_: str, queues: list[Queue]) -> QueueCounters:
+        """Of queues that are there and of those that are gone: a counter never falls."""
+        total = QueueCounters()
+        past = self._node.past_queues.get(type_)
+        if past is not None:
+            total.add(past)
+        for queue in queues:
+            if queue.type == type_:
+                total.add(queue.counters)
+        return total
+
+    def _dead_lettered(self) -> Iterator[Metric]:
+        for reason in _REASONS:
+            family = CounterMetricFamily(
+                f"rabbitmq_global_messages_dead_lettered_{reason}",
+                f"Messages dead-lettered because of {reason}",
+                labels=["queue_type", "dead_letter_strategy"],
+            )
+            for type_, label in _QUEUE_TYPES.items():
+                if type_ != "stream":
+                    count = self._node.dead_letters.counted.get((type_, reason), 0)
+                    family.add_metric([label, "at_most_once"], count)
+            yield family
 
 
-def gauge(name: str, help: str, value: i64) -> Metric:
-    return GaugeMetricFamily(f"rabbitmq_{name}", help, value=int(value))
+class ObjectCollector(Collector):
+    """Object by object."""
+
+    def __init__(self, prefix: str, found: list[Kind], groups: set[str]) -> None:
+        self._prefix = prefix
+        self._kinds = found
+        self._groups = groups
+
+    def collect(self) -> Iterable[Metric]:
+        for kind in self._kinds:
+            for family in kind.families:
+                if family.group in self._groups:
+                    yield self._family(kind, family)
+
+    def _family(self, kind: Kind, family: Family) -> Metric:
+        metric = (CounterMetricFamily if family.is_counter else GaugeMetricFamily)(
+            f"{self._prefix}{family.name}", family.help, labels=kind.labels
+        )
+        for labels, each in kind.rows:
+            metric.add_metric(labels, float(family.value(each)))
+        return metric
 
 
-def counter(name: str, help: str, value: i64) -> Metric:
-    return CounterMetricFamily(f"rabbitmq_{name}", help, value=int(value))
+class IdentityCollector(Collector):
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def collect(self) -> Iterable[Metric]:
+        return identity(self._context)
 
 
-def by_protocol(name: str, help: str, value: i64) -> Metric:
+def identity(context: Context) -> Iterator[Metric]:
+    node = context.node
+    labels = ["rabbitmq_version", "prometheus_plugin_version", "warren_version"]
+    build = GaugeMetricFamily("rabbitmq_build_info", "Version of the broker", labels=labels)
+    build.add_metric([COMPATIBLE_VERSION, COMPATIBLE_VERSION, node.version], 1)
+    yield build
+    labels = ["rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"]
+    named = GaugeMetricFamily("rabbitmq_identity_info", "Node", labels=labels)
+    named.add_metric([node.settings.node_name, node.settings.cluster_name, node.settings.cluster_name], 1)
+    yield named
+
+
+def all_queues(context: Context) -> list[Queue]:
+    return [queue for vhost in context.node.vhosts.values() for queue in vhost.queues.values()]
+
+
+def gauge(name: str, help: str, value: int | float) -> Metric:
+    return GaugeMetricFamily(f"rabbitmq_{name}", help, value=float(value))
+
+
+def counter(name: str, help: str, value: int | float) -> Metric:
+    return CounterMetricFamily(f"rabbitmq_{name}", help, value=float(value))
+
+
+def by_protocol(name: str, help: str, value: int | float) -> Metric:
     family = CounterMetricFamily(f"rabbitmq_global_{name}", help, labels=["protocol"])
-    family.add_metric([_PROTOCOL], int(value))
+    family.add_metric([_PROTOCOL], float(value))
     return family
 
 
-def by_queue_type(name: str, queues: list[Queue], values: list[int]) -> Metric:
-    family = CounterMetricFamily(
-        f"rabbitmq_global_{name}", name.replace("_", " ").capitalize(), labels=["protocol", "queue_type"]
-    )
-    for type_, label in _QUEUE_TYPES.items():
-        total = sum(value for queue, value in zip(queues, values, strict=True) if queue.type == type_)
-        family.add_metric([_PROTOCOL, label], total)
+def labelled(name: str, help: str, value: int | float) -> Metric:
+    family = GaugeMetricFamily(f"rabbitmq_global_{name}", help, labels=["protocol"])
+    family.add_metric([_PROTOCOL], float(value))
     return family
 
 
-async def show(request: Request) -> Response:
+def printed(*collectors: Collector) -> Response:
     registry = CollectorRegistry()
-    registry.register(NodeCollector(request.app.state.context))
+    for collector in collectors:
+        registry.register(collector)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-# Without a login, as RabbitMQ's: there are numbers here, no names.
-ROUTES: Final = [Route("/metrics", show)]
+async def show(request: Request) -> Response:
+    return printed(NodeCollector(request.app.state.context))
+
+
+async def show_objects(call: Call) -> Response:
+    """Every family, object by object."""
+    return printed(IdentityCollector(call.context), ObjectCollector("rabbitmq_", kinds(call.node), GROUPS))
+
+
+async def show_detailed(call: Call) -> Response:
+    """Only the families that are asked for, and only of these vhosts."""
+    asked = set(call.request.query_params.getlist("family"))
+    unknown = sorted(asked - GROUPS)
+    if unknown:
+        raise bad_request(f"there is no family {unknown[0]}: take {', '.join(sorted(GROUPS))}")
+    vhosts = call.request.query_params.getlist("vhost") or None
+    collector = ObjectCollector("rabbitmq_detailed_", kinds(call.node, vhosts), asked)
+    return printed(IdentityCollector(call.context), collector)
+
+
+ROUTES: Final = [
+    Route("/metrics", show),
+    route("/metrics/per-object", Needs.MONITORING, GET=show_objects),
+    route("/metrics/detailed", Needs.MONITORING, GET=show_detailed),
+]

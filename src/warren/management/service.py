@@ -10,10 +10,42 @@ import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 GRACE_SECONDS: Final = 1
+# For the head of a request; bodies have their own bound (calls.py).
+HEAD_SECONDS: Final = 10.0
 START_STEP: Final = 0.005
+
+
+class _Protocol(H11Protocol):
+    """One that gives a request's head some seconds to arrive: without a bound, bytes that trickle hold a socket."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._late: asyncio.TimerHandle | None = None
+        super().connection_made(transport)
+        self._watch_head()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_watching()
+
+    def _watch_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_watching()
+        elif self._late is None and not self.transport.is_closing():
+            self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_watching(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 class _Uvicorn(uvicorn.Server):
@@ -34,7 +66,7 @@ class HttpService:
             lifespan="off",
             server_header=False,
             h11_max_incomplete_event_size=64 * 1024,
-            http="h11",
+            http=_Protocol,
             ws="none",
             timeout_graceful_shutdown=GRACE_SECONDS,
             backlog=128,

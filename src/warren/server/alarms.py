@@ -1,4 +1,4 @@
-"""Watches memory and disk, and tells the core when to block publishers."""
+"""Watches memory, disk and file descriptors, and tells the core when to block publishers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ POLL_SECONDS = 1.0
 POLL_SECONDS_LEAST = 0.05
 # A disk hardly fills faster than this: so far from the limit, so long may the next look wait.
 FILL_BYTES_PER_SECOND = 512 * 1024 * 1024
+# Of the open-file limit: beyond it no segment could be begun any more.
+FILES_SHARE = 0.95
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -87,6 +89,7 @@ class AlarmWatch:
         self.memory_limit = memory_limit
         self.disk_limit = disk_limit
         self._folder = folder
+        self.file_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._raised: set[str] = set()
         self._handle: asyncio.TimerHandle | None = None
 
@@ -105,6 +108,7 @@ class AlarmWatch:
     def check(self) -> float:
         """How long until the next look."""
         self._tell("memory", 0 < self.memory_limit < memory_used())
+        self._tell("fd", files_used() > self.file_limit * FILES_SHARE)
         if self._folder is None or self.disk_limit <= 0:
             return POLL_SECONDS
         room = disk_free(self._folder) - self.disk_limit

@@ -16,6 +16,7 @@ from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.node import Node
 from warren.broker.settings import Settings
+from warren.broker.tracer import Tracer
 from warren.config import Config
 from warren.errors import WarrenError
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
@@ -128,6 +129,8 @@ class Server:
             node.install_interceptor(made_from(name, Interceptor))
         node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
         node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
+        if self.config.tracer:
+            node.install_tracer(made_from(self.config.tracer, Tracer))
         rows = [] if self._recorder is None else self._recorder.load()
         if not rows and self._store is not None and self._store.unclaimed():
             raise WarrenError(
