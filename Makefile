@@ -64,6 +64,9 @@ bench-quick: build ## the same, once and shortly (under 2 minutes)
 flame: build ## where the compiled broker's time goes: docs/images/flame.svg
 	$(BIN)/python -m bench.flame
 
+bench-path: build ## the message path on Spark, beside a plain join and one process: bench/results/path.json
+	$(BIN)/python -m bench.path
+
 bench-spark: build ## the Spark source beside prebuilt Arrow, and the sink: bench/results/spark.json (about 5 minutes)
 	$(BIN)/python -m bench.spark
 

@@ -12,7 +12,7 @@ from tests.docs.examples import Reader, blocks_in, commands_in, matches
 ROOT = Path(__file__).parents[2]
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-STARTS_SPARK = {"spark.md"}
+STARTS_SPARK = {"message-path.md", "spark.md"}
 WITH_EXAMPLES = [guide for guide in GUIDES if any(block.is_example for block in blocks_in(guide))]
 
 

@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 
 QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SOURCES: Final = ("stream", "queue")
-BATCH: Final = 150
+BATCH: Final = 40
+PATIENCE: Final = 60.0
+# What Spark says of a query whose sources are not there yet.
+INITIALIZING: Final = "Initializing sources"
 
 
 class Driver:
     def __init__(self, given: dict[str, Any]) -> None:
         self._uri = str(given["uri"])
         self._folder = Path(given["folder"])
-        self._spark = _session()
+        self._spark = _session(self._folder / "classes.jsa")
         self._spark.dataSource.register(HookedSource)
         process = self._spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         (self._folder / "victims").write_text(f"{process.pid} {os.getpid()}")
@@ -95,7 +98,10 @@ class Driver:
         say("ready")
         while done < rounds and not stop.exists():
             queries = [self.start(source) for source in SOURCES]
-            time.sleep(random.uniform(0.1, 1.6))
+            # Of ten, one is stopped before it has begun.
+            if random.random() < 0.9:
+                wait_for_planning(queries)
+            time.sleep(random.uniform(0.0, 1.5))
             if kills_workers:
                 killed += kill_worker(self.jvm)
                 time.sleep(random.uniform(0.0, 0.6))
@@ -107,13 +113,27 @@ class Driver:
         say(json.dumps({"rounds": done, "failures": failures, "killed": killed}))
 
 
+def wait_for_planning(queries: list[StreamingQuery]) -> None:
+    """Until each has planned something, or has failed. A planner takes a second to start, on a busy machine many."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if all(not query.isActive or query.status["message"] != INITIALIZING for query in queries):
+            return
+        time.sleep(0.02)
+
+
 def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
-def _session() -> SparkSession:
-    return session("faults", "local[2,4]", **{"spark.ui.enabled": False, "spark.driver.extraJavaOptions": QUICK})
+def _session(classes: Path) -> SparkSession:
+    share = f"-XX:SharedArchiveFile={classes}" if classes.exists() else f"-XX:ArchiveClassesAtExit={classes}"
+    conf: dict[str, object] = {
+        "spark.ui.enabled": False,
+        "spark.driver.extraJavaOptions": f"{QUICK} {share} -Xlog:cds=off",
+    }
+    return session("faults", "local[2,4]", **conf)
 
 
 def kill_worker(jvm: int) -> int:

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.faults.crash_states import Found
-from tests.faults.stream_states import KINDS, Explorer, records_of, run
-from tests.store.simulated_disk import SimulatedDisk
+from tests.faults.stream_states import KINDS, Explorer, Workload, records_of, run, unlimited
+from tests.store.simulated_disk import Fault, SimulatedDisk
 from tests.store.stored_world import StoredWorld
 from warren.broker.stream import Stream
 
@@ -58,3 +58,28 @@ def test_a_dead_letter_in_a_stream_is_in_its_old_queue_or_in_the_stream(seed: in
     disk.before = None
     world.settle_down()
     assert world.restarted(disk.lose_all()).drain("q") == []
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_write_that_fails_is_final_and_costs_nothing_that_was_promised(fault: Fault) -> None:
+    failures = 0
+    for call in range(1, 60, 2):
+        disk = SimulatedDisk()
+        workload = Workload.begin(disk, SEED + call)
+        disk.fail(call, fault)
+        for _ in range(30):
+            try:
+                workload.random_step()
+            except OSError:
+                failures += 1
+                break
+        world = workload.world
+        random = Random(call)
+        for image in (disk.kill(), disk.lose_all(), disk.crash(random), disk.crash(random)):
+            after = StoredWorld(SimulatedDisk(image.files()), unlimited(world.definitions))
+            for name, story in workload.stories.items():
+                if name in world.definitions and world.definitions[name][0] == story.incarnation:
+                    stream = after.queue(name)
+                    assert isinstance(stream, Stream)
+                    story.check(name, records_of(stream), int(world.store.synced))
+    assert failures > 5

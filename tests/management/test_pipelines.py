@@ -84,3 +84,13 @@ def test_beyond_a_thousand_the_one_that_was_silent_longest_goes(broker: Broker, 
         assert kept.put(Report("/", f"p{number}", "guest", number, 10, dict(STATUS)))
     assert len(kept.reports) == COUNT_MAX
     assert ("/", "p0") not in kept.reports
+
+
+def test_an_exchange_that_is_a_pipeline_shows_how_that_is_doing(api: Asking) -> None:
+    arguments = {"x-pipeline": "scores"}
+    assert api.put("/api/exchanges/%2F/scoring", {"type": "x-pipeline", "arguments": arguments}).status == 201
+    shown = {"name": "scores", "state": "unknown", "input": "pipeline.scoring"}
+    assert api.get("/api/exchanges/%2F/scoring").json["pipeline"] == shown
+    api.put("/api/pipelines/%2F/scores", STATUS)
+    assert api.get("/api/exchanges/%2F/scoring").json["pipeline"] == {**shown, "state": "running"}
+    assert api.get("/api/queues/%2F/pipeline.scoring").json["type"] == "stream"

@@ -37,6 +37,11 @@ def axe() -> str:
     return script.read_text()
 
 
+ADDRESSES = [*((view,) for view in VIEWS), ("queues", "/", "mail"), ("exchanges", "/", "shop")]
+# By night only the colours differ, and these have them all.
+COLOURFUL = [("overview",), ("exchanges",), ("connections",), ("policies",), ("queues", "/", "mail")]
+
+
 @pytest.fixture(scope="module", params=["light", "dark"])
 def themed(request: pytest.FixtureRequest, browser: Browser, broker: Broker, axe: str) -> Iterator[Visitor]:
     theme: Theme = request.param
@@ -55,7 +60,11 @@ def complaints(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("address", [*((view,) for view in VIEWS), ("queues", "/", "mail"), ("exchanges", "/", "shop")])
+@pytest.mark.parametrize(
+    ("themed", "address"),
+    [*(("light", each) for each in ADDRESSES), *(("dark", each) for each in COLOURFUL)],
+    indirect=["themed"],
+)
 def test_a_view_is_accessible(themed: Visitor, address: tuple[str, ...]) -> None:
     page = themed.go(*address)
     expect(page.locator("main :is(td, .facts dd, .empty, canvas, .node)").first).to_be_visible()

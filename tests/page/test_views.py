@@ -108,6 +108,31 @@ def test_a_chart_draws_a_line_that_is_not_empty(visitor: Visitor) -> None:
     visitor.page.wait_for_function(f"canvas => ({count})(canvas) > 20", arg=canvas.element_handle())
 
 
+def test_an_alarm_stands_in_every_view(visitor: Visitor, broker: Broker) -> None:
+    state = visitor.page.locator("header .state")
+    expect(state).to_have_text(re.compile("running$"))
+    broker.call(lambda node: node.set_alarm("fd", True))
+    try:
+        visitor.go("policies")
+        expect(state).to_have_text("Alarm: file descriptors short, publishers are blocked")
+    finally:
+        broker.call(lambda node: node.set_alarm("fd", False))
+    expect(state).to_have_text(re.compile("running$"))
+
+
+def test_a_tab_that_nobody_sees_asks_nothing(visitor: Visitor) -> None:
+    page = visitor.page
+    hide = "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+    change = f"{hide} document.dispatchEvent(new Event('visibilitychange')); }}"
+    page.evaluate(change, True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(2500)
+    assert asked == []
+    with page.expect_request("**/api/overview"):
+        page.evaluate(change, False)
+
+
 def test_queues_are_listed_with_what_is_in_them(visitor: Visitor) -> None:
     page = visitor.go("queues")
     expect(page.get_by_role("row")).to_have_count(len(shop.QUEUES) + 1)

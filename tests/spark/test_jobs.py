@@ -167,6 +167,7 @@ def test_the_command_redrives_and_sums_up_as_json(warren: BrokerUnderTest) -> No
         (["archive", "--to", "t", "--queue", "q", "--stream", "s"], "name what to archive with one of --queue"),
         (["archive", "--to", "t", "--queue", "q", "--partition-by", "moon"], "cannot partition by moon; there are day"),
         (["replay"], "name what to replay with one of --from and --stream"),
+        (["replay", "--from", "nowhere"], "nowhere is no folder: name a table that `warren archive` or somebody"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(

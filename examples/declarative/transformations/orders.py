@@ -32,6 +32,5 @@ def orders() -> DataFrame:
 
 @dp.append_flow(target="to_broker")
 def large() -> DataFrame:
-    return (
-        spark.readStream.table("orders").where("amount > 100").select(f.to_json(f.struct("id", "amount")).alias("body"))
-    )
+    chosen = spark.readStream.table("orders").where("amount > 100")
+    return chosen.select(f.to_json(f.struct("id", "amount")).alias("body"))

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from warren.amqp import replies
 from warren.amqp.fields import Field
 from warren.amqp.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind
-from warren.broker.arguments import compare_argument, compare_flag, resource, wrong_type
+from warren.broker.arguments import STREAM, compare_argument, compare_flag, resource, wrong_type
 from warren.broker.exchanges.base import Exchange
+from warren.broker.exchanges.pipeline import PIPELINE, PipelineExchange, input_arguments, input_of
 from warren.broker.exchanges.types import check_type
 from warren.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
+    from warren.broker.vhost import VHost
 
 
 def strip_line_ends(name: str) -> str:
@@ -53,7 +55,20 @@ def _declare(channel: Channel, method: ExchangeDeclare, name: str) -> None:
     alternate = method.arguments.get("alternate-exchange")
     if alternate is not None:
         _check_alternate(channel, name, alternate)
-    vhost.add_exchange(name, method.type, method.durable, method.auto_delete, method.internal, method.arguments)
+    if method.type == PIPELINE:
+        channel.check("queue", input_of(name), "configure")
+    exchange = vhost.add_exchange(
+        name, method.type, method.durable, method.auto_delete, method.internal, method.arguments
+    )
+    if isinstance(exchange, PipelineExchange):
+        connect_input(vhost, exchange)
+
+
+def connect_input(vhost: VHost, exchange: PipelineExchange) -> None:
+    """A queue and a binding like all others, so that they are recorded, exported and recovered like all others."""
+    name = input_of(exchange.name)
+    vhost.add_queue(name, True, False, {"x-queue-type": Field("S", STREAM)})
+    vhost.add_binding(exchange.name, "queue", name, "", input_arguments())
 
 
 def _check_alternate(channel: Channel, name: str, alternate: Field) -> None:

@@ -15,6 +15,8 @@ from warren.broker.arguments import integer
 from warren.broker.message import Message
 
 _DEFAULT_SIZE: Final = 1000
+# More than a batch of a pipeline has, because that is what may come again.
+_RESULTS_SIZE: Final = 200_000
 _DEFAULT_HEADER: Final = "x-deduplication-header"
 
 
@@ -40,6 +42,11 @@ class Deduplication:
             -1 if ttl is None else integer(ttl),
             _DEFAULT_HEADER if header is None else str(header.value),
         )
+
+    @staticmethod
+    def of_results() -> Deduplication:
+        """For what a pipeline publishes."""
+        return Deduplication(_RESULTS_SIZE, -1, _DEFAULT_HEADER)
 
     def is_duplicate(self, message: Message, now: i64) -> bool:
         """Remembers the id of a message that is none."""

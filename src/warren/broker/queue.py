@@ -138,6 +138,11 @@ class Queue(Destination):
             return self.node.store.open(self, 0)
         return PriorityBacking([self.node.store.open(self, level) for level in range(self.max_priority + 1)])
 
+    def expect_results(self) -> None:
+        """Bound to a pipeline, which publishes an interrupted batch again under the same ids: each counts once."""
+        if self.deduplication is None:
+            self.deduplication = Deduplication.of_results()
+
     # -- publishing ------------------------------------------------------------------------------------------------
 
     def publish(self, delivery: Delivery) -> bool:

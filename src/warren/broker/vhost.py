@@ -16,6 +16,7 @@ from warren.broker.arguments import CLASSIC, STREAM, check_queue_arguments, queu
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
+from warren.broker.exchanges.pipeline import PipelineExchange, is_input
 from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
@@ -245,6 +246,8 @@ class VHost:
         exchange.check_binding(binding)
         if not exchange.bind(binding):
             return False
+        if isinstance(exchange, PipelineExchange) and isinstance(target, Queue) and not is_input(binding):
+            target.expect_results()
         self._incoming.setdefault(target, []).append(binding)
         if exchange.durable and self.is_durable(target):
             self.node.record("binding", self._binding_key(binding), self._binding_definition(binding))

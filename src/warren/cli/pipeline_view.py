@@ -91,4 +91,5 @@ def summary(status: Status) -> str:
     queries = status["queries"]
     rows, misfits = sum(query["rows"] for query in queries), sum(query["misfits"] for query in queries)
     misfit_words = f", {misfits:,} of them misfits" if misfits else ""
-    return f"pipeline {status['name']} {status['state']}: {len(queries)} queries, {rows:,} rows read{misfit_words}"
+    count = f"{len(queries)} {'query' if len(queries) == 1 else 'queries'}"
+    return f"pipeline {status['name']} {status['state']}: {count}, {rows:,} rows read{misfit_words}"

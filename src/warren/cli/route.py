@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.3
 _SHOWN: Final = 10
+_WRITERS: Final = 4
 # 50,000 rows in an Arrow batch: routing asks about each distinct row of a batch once.
 _SETTINGS: Final[dict[str, object]] = {"spark.sql.execution.arrow.maxRecordsPerBatch": 50_000}
 
@@ -77,7 +79,7 @@ def route(
     with _session(master) as spark:
         frame = _read(spark, publishes)
         options: dict[str, Any] = {"user": user, "vhost": vhost, "order_by": list(order_by) or None}
-        summary = _run(spark, path, other, frame, consumers, options, Path(out) if "://" not in out else out, as_json)
+        summary = _run(spark, path, other, frame, consumers, options, _whole(out), as_json)
     if as_json:
         click.echo(json.dumps(summary))
 
@@ -89,7 +91,7 @@ def _run(
     frame: DataFrame,
     consumers: str | None,
     options: dict[str, Any],
-    out: Path | str,
+    out: str,
     as_json: bool,
 ) -> dict[str, object]:
     from warren.spark.path.difference import Difference
@@ -103,16 +105,27 @@ def _run(
     tables = dict(result.tables())
     if difference is not None:
         tables |= {"differences/routes": difference.routes, "differences/fates": difference.fates}
-    with _bar(spark, len(tables), as_json) as step:
-        for name, table in tables.items():
-            step(name)
-            table.write.mode("overwrite").parquet(f"{out}/{name}")
+    with _bar(spark, len(tables) + 2, as_json) as step:
+        step("check and route")
+        result.routed.count()
+        step("queues")
+        result.events.count()
+        # The rest is many small jobs, which Spark plans side by side.
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            writing = {pool.submit(_write, table, f"{out}/{name}"): name for name, table in tables.items()}
+            for written in as_completed(writing):
+                written.result()
+                step(writing[written])
     summary = _summary(spark, out)
     if difference is not None:
         summary["differences"] = _differences(spark, out)
     if not as_json:
         _show(spark, out, summary)
     return summary
+
+
+def _write(table: DataFrame, place: str) -> None:
+    table.write.mode("overwrite").parquet(place)
 
 
 def _check_out(out: str, overwrite: bool) -> None:
@@ -128,9 +141,15 @@ def _check_out(out: str, overwrite: bool) -> None:
 def _read(spark: SparkSession, publishes: str) -> DataFrame:
     if "://" not in publishes and not Path(publishes).exists():
         raise WarrenError(f"cannot read {publishes}: No such file or directory")
+    publishes = _whole(publishes)
     if publishes.endswith((".json", ".jsonl")):
         return spark.read.json(publishes)
     return spark.read.parquet(publishes)
+
+
+def _whole(place: str) -> str:
+    """Java need not be in the folder that we are in."""
+    return place if "://" in place else str(Path(place).absolute())
 
 
 @contextmanager
@@ -205,7 +224,7 @@ class _Follower(threading.Thread):
 # -- what is told ------------------------------------------------------------------------------------------------------
 
 
-def _summary(spark: SparkSession, out: Path | str) -> dict[str, object]:
+def _summary(spark: SparkSession, out: str) -> dict[str, object]:
     rows = spark.read.parquet(f"{out}/statistics").where("of != 'exchange'").groupBy("of", "figure").sum("count")
     counts = {(row[0], row[1]): row[2] for row in rows.collect()}
 
@@ -233,7 +252,7 @@ def _exactly(counts: dict[tuple[str, str], int], figure: str) -> int:
     return counts.get(("queue", figure), 0)
 
 
-def _differences(spark: SparkSession, out: Path | str) -> dict[str, object]:
+def _differences(spark: SparkSession, out: str) -> dict[str, object]:
     routes = spark.read.parquet(f"{out}/differences/routes")
     fates = spark.read.parquet(f"{out}/differences/fates")
     groups = routes.groupBy("exchange", "before", "after").count().orderBy("count", ascending=False).limit(_SHOWN)
@@ -247,9 +266,9 @@ def _differences(spark: SparkSession, out: Path | str) -> dict[str, object]:
     }
 
 
-def _show(spark: SparkSession, out: Path | str, summary: dict[str, object]) -> None:
+def _show(spark: SparkSession, out: str, summary: dict[str, object]) -> None:
     console = Console()
-    table = Table(title=f"{summary['publishes']:,} publishes -> {out}", title_justify="left")
+    table = Table(title=f"{summary['publishes']:,} publishes, told in {out}", title_justify="left")
     table.add_column("")
     table.add_column("messages", justify="right")
     for name, count in summary.items():
@@ -262,7 +281,7 @@ def _show(spark: SparkSession, out: Path | str, summary: dict[str, object]) -> N
         _show_differences(console, differences)
 
 
-def _show_queues(spark: SparkSession, out: Path | str, console: Console) -> None:
+def _show_queues(spark: SparkSession, out: str, console: Console) -> None:
     queues = spark.read.parquet(f"{out}/statistics").where("of = 'queue' and figure in ('delivered', 'ready')")
     rows = queues.groupBy("vhost", "name").pivot("figure", ["delivered", "ready"]).sum("count")
     table = Table(title=f"largest queues (at most {_SHOWN})", title_justify="left")

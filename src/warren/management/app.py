@@ -74,7 +74,8 @@ RESOURCES: Final = (
 )
 _HEADERS: Final = {
     "cache-control": "no-cache",
-    "content-security-policy": "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    # What the API sends is no page; page.py has a policy of its own.
+    "content-security-policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }

@@ -10,6 +10,7 @@ from warren.amqp.fields import plain_table
 from warren.amqp.methods import ExchangeDeclare, ExchangeDelete
 from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Exchange
+from warren.broker.exchanges.pipeline import PipelineExchange, input_of
 from warren.broker.schedule import schedule_of
 from warren.broker.super_streams import is_super_stream, partitions
 from warren.management import bindings
@@ -35,6 +36,8 @@ def describe(call: Call, exchange: Exchange) -> Item:
     schedule = schedule_of(exchange)
     if schedule is not None:
         item["messages_delayed"] = int(schedule.backing.length)
+    if isinstance(exchange, PipelineExchange):
+        item["pipeline"] = describe_pipeline(call, exchange)
     counted = {"publish_in": int(exchange.published_in), "publish_out": int(exchange.published_out)}
     if any(counted.values()):
         key = ("exchange", exchange.vhost, exchange.name)
@@ -42,6 +45,13 @@ def describe(call: Call, exchange: Exchange) -> Item:
     if is_super_stream(exchange):
         item["partitions"] = partitions(exchange)
     return item
+
+
+def describe_pipeline(call: Call, exchange: PipelineExchange) -> Item:
+    """Its state as its runner last reported it; without one, what is published waits in the input."""
+    report = call.context.pipelines.reports.get((exchange.vhost, exchange.pipeline))
+    state = "unknown" if report is None else report.item(call.now)["state"]
+    return {"name": exchange.pipeline, "state": state, "input": input_of(exchange.name)}
 
 
 async def list_exchanges(call: Call) -> Response:

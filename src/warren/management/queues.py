@@ -116,9 +116,13 @@ def capacity(queue: Queue) -> float:
     return 1.0 if queue.consumers.count > 0 and queue.backing.length == 0 else 0.0
 
 
+@asks(type=TEXT)
 async def list_queues(call: Call) -> Response:
+    """Of one `type` only, if one is asked for; RabbitMQ does not know that question."""
     lister = Lister(call.query, lambda queue: describe(call, queue), sortable(call))
-    return JSONResponse(lister.answer([queue for vhost in call.vhosts() for queue in vhost.queues.values()]))
+    queues = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
+    wanted = call.query.get("type")
+    return JSONResponse(lister.answer([queue for queue in queues if wanted is None or queue.type == wanted]))
 
 
 def sortable(call: Call) -> dict[str, Callable[[Queue], Any]]:

@@ -55,6 +55,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {self._name: self._available(place, most or NO_LIMIT)}
         except ConnectionLost:
             # Since the last time; a broker that is gone for good will say so now.
+            self._connected().close()
             self._planner = None
             return {self._name: self._available(place, most or NO_LIMIT)}
 

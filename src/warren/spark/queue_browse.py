@@ -40,7 +40,6 @@ class BrowsePlanner:
         self._inbox = Inbox(client, self._queue, SEQUENCE)
         # Of what is ready and not committed, in order.
         self._sequences: array[int] = array("q")
-        self._unacked = 0
         self._settled = 0
         self._is_leased = False
 
@@ -94,6 +93,9 @@ class BrowsePlanner:
             inbox.cancel(tag, BasicCancelOk)
         self._settled = end
         self._sequences = self._sequences[bisect_left(self._sequences, end) :]
+
+    def close(self) -> None:
+        self._client.abandon()
 
     def _lease(self) -> None:
         deadline = time.monotonic() + LEASE_SECONDS

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from warren.amqp.methods import BasicCancelOk
 from warren.client.connection import Client
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
@@ -29,6 +30,8 @@ from warren.spark.schema import ARROW
 # Of a file, and so of what is unacked at a time.
 FILE_ROWS: Final = 20_000
 _SUFFIX: Final = ".arrow"
+# Of silence, before the queue is asked whether there is more.
+_PAUSE_SECONDS: Final = 0.05
 _OFFSET: Final = ARROW.get_field_index("offset")
 
 
@@ -109,7 +112,6 @@ class SpoolPlanner:
         self._queue = options.names[0]
         self._inbox = Inbox(client, self._queue, "")
         self._spool = spool
-        self._is_consuming = False
         files = spool.files()
         self._next = files[-1].end if files else 0
 
@@ -127,11 +129,10 @@ class SpoolPlanner:
         """Where a batch of up to so many messages from `start` on ends, and how many are in it."""
         self._spool.remove_before(start)
         self._next = max(self._next, start)
-        most = start + wanted
-        while self._next < most and self._spool_some(min(FILE_ROWS, most - self._next)):
-            continue
-        end = min(self._next, most)
-        return end, end - start
+        end = start + wanted
+        if self._next < end:
+            self._take_up_to(end)
+        return min(self._next, end), min(self._next, end) - start
 
     def partitions(self, start: int, end: int) -> Sequence[InputPartition]:
         found = [
@@ -150,28 +151,40 @@ class SpoolPlanner:
     def settle(self, end: int) -> None:
         self._spool.remove_before(end)
 
-    def _spool_some(self, most: int) -> int:
-        """Take what is there, up to so many, to the disk, and only then from the queue."""
+    def _take_up_to(self, end: int) -> None:
+        """Consume only meanwhile: what lies unacknowledged for long, RabbitMQ takes back with the channel."""
+        prefetch = min(FILE_ROWS, end - self._next)
+        tag = self._inbox.consume(prefetch, {}, False)
+        while self._next < end and self._spool_some(prefetch):
+            continue
+        # What has been sent until the consumer is gone is taken as well: it is read by the next batch.
+        self._inbox.cancel(tag, BasicCancelOk)
+        self._write()
+
+    def _spool_some(self, most: int) -> bool:
+        """Take what is there, up to so many, to the disk, and only then from the queue. False when nothing is."""
         inbox = self._inbox
-        if not self._is_consuming:
-            # One credit for each row of a file: nothing is on its way that is not wanted.
-            inbox.consume(FILE_ROWS, {}, False)
-            self._is_consuming = True
-        # Twice, because what the queue had sent when it counted is behind the first answer at the latest.
-        while inbox.deliveries.count < most and (inbox.count_ready() or inbox.deliveries.count == 0):
+        while inbox.deliveries.count < most:
             before = inbox.deliveries.count
-            inbox.receive(most, 0.05)
-            if inbox.deliveries.count == before and not inbox.count_ready():
+            inbox.receive(most, _PAUSE_SECONDS)
+            # The answer is behind all that the queue had sent before it counted.
+            if inbox.deliveries.count == before and not inbox.count_ready() and inbox.deliveries.count == before:
                 break
-        collected = inbox.empty()
+        return self._write() > 0
+
+    def _write(self) -> int:
+        collected = self._inbox.empty()
         count = int(collected.count)
         if count:
             batch = record_batch(collected, self._queue)
             numbers = pa.array(range(self._next, self._next + count), pa.int64())
             self._spool.write(batch.set_column(_OFFSET, ARROW.field(_OFFSET), numbers), self._next)
             self._next += count
-            inbox.ack(collected.last_tag)
+            self._inbox.ack(collected.last_tag)
         return count
+
+    def close(self) -> None:
+        self._inbox.client.abandon()
 
 
 def read_spool(partition: SpoolPartition) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,8 @@ SETTINGS: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # Options that Spark must not show in plans and logs: an address may hold a password.
+    "spark.sql.redaction.options.regex": "(?i)url|uri|password",
     # Spark's log at WARN tells of much that nobody can act on.
     "spark.log.level": "ERROR",
     # The bar that Spark draws over whatever a program prints.
@@ -47,10 +49,11 @@ def session(app_name: str, master: str | None = None, **conf: object) -> SparkSe
     Without a master: spark.master of the environment that spark-submit made, else all cores of this machine.
     """
     require_pyspark()
-    prepare_environment()
+    chosen = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else DEFAULT_MASTER)
+    if chosen is None or not chosen.startswith("sc://"):
+        prepare_environment()
     from pyspark.sql import SparkSession
 
-    chosen = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else DEFAULT_MASTER)
     builder = SparkSession.builder.appName(app_name)
     if chosen is not None:
         builder = builder.remote(chosen) if chosen.startswith("sc://") else builder.master(chosen)

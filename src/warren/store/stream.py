@@ -14,7 +14,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
-from warren.store.format import RECORD_HEADER_SIZE, next_record, record_at, write_record
+from warren.store.format import RECORD_HEADER_SIZE, SYNCED, next_record, record_at, write_record
 from warren.store.stream_format import (
     STREAM_MESSAGE,
     FileHeader,
@@ -105,7 +105,7 @@ class DiskStreamLog(StreamLog):
         if is_new:
             segment.handle = self.logs.disk.create(file_name(self.incarnation, segment.number))
         if self.mark:
-            write_record(self._out, 5, self.mark, segment.seed, segment.size + len(self._out))
+            write_record(self._out, SYNCED, self.mark, segment.seed, segment.size + len(self._out))
             self.mark = b""
         data = self._out.getvalue()
         self._out = BytesWriter()

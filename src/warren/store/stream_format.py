@@ -113,11 +113,6 @@ def write_stream_record(out: BytesWriter, record: StreamRecord, body_size: i64, 
     write_record(out, STREAM_MESSAGE, payload.getvalue(), seed, position)
 
 
-def record_size(record: StreamRecord) -> i64:
-    value = record.filter_value
-    return RECORD_HEADER_SIZE + _FACTS + len(record.wire) + (0 if value is None else len(value))
-
-
 def read_stream_record(data: bytes, at: i64, end: i64) -> StreamRecord:
     """Of a record [at, end) whose checksum was found right."""
     start = at + RECORD_HEADER_SIZE

@@ -76,7 +76,7 @@ class StreamSurvey:
             if one.header is not None and not self.stream.name:
                 self.stream.vhost, self.stream.name = one.header.vhost, one.header.name
         self._cut_unsynced_tail()
-        self._tell_gaps(numbers, names)
+        self._tell_gaps()
 
     def _whose(self) -> str:
         stream = self.stream
@@ -122,7 +122,7 @@ class StreamSurvey:
         one.read(size)
         return False
 
-    def _tell_gaps(self, numbers: list[int], names: list[str]) -> None:
+    def _tell_gaps(self) -> None:
         """A file in the middle that is not there any more."""
         before: StreamSegment | None = None
         for segment in self.stream.segments:

@@ -69,9 +69,8 @@ def sorted_letters(outcome: Outcome) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize("seed", [1, 5])
-def test_a_run_is_what_the_live_broker_does(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    draw = random.Random(seed)
+def test_a_run_is_what_the_live_broker_does(spark: SparkSession, tmp_path: Path) -> None:
+    draw = random.Random(5)
     made, publishes = make_definitions(draw), make_publishes(draw, 150)
     write(publishes, tmp_path / "publishes.parquet")
     frame = spark.read.parquet(str(tmp_path / "publishes.parquet")).repartition(3)
@@ -91,9 +90,7 @@ def test_a_stream_that_is_stopped_broken_and_started_again_ends_as_one_run(
         queue("few", x_max_length=3, x_overflow="reject-publish"),
         binding("e", "work", "a.#"), binding("e", "all", "#"), binding("e", "once", "#"), binding("e", "few", "b"),
     )  # fmt: skip
-    publishes = [
-        send(at, "e", "b" if at % 5 == 0 else "a.b", after=at * 4, headers={"h": at % 40}) for at in range(120)
-    ]
+    publishes = [send(at, "e", "b" if at % 5 == 0 else "a.b", after=at * 4, headers={"h": at % 40}) for at in range(60)]
     folder, out = tmp_path / "in", str(tmp_path / "out")
     folder.mkdir()
     path = MessagePath(made)
@@ -104,7 +101,7 @@ def test_a_stream_that_is_stopped_broken_and_started_again_ends_as_one_run(
 
     def arrive(*parts: int) -> None:
         for part in parts:
-            write(publishes[part * 30 : part * 30 + 30], folder / f"{part}.parquet")
+            write(publishes[part * 20 : part * 20 + 20], folder / f"{part}.parquet")
 
     def run() -> None:
         source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
@@ -126,7 +123,7 @@ def test_a_stream_that_is_stopped_broken_and_started_again_ends_as_one_run(
         with pytest.raises(Exception, match="no space left"):
             run()
     run()
-    arrive(2, 3)
+    arrive(2)
     run()
     batch = path.run(spark.read.schema(schema).parquet(str(folder)), partitions=2)
     streamed = StreamResult(spark, out)
@@ -206,19 +203,23 @@ def test_the_command_writes_tables_and_tells_what_would_change(
     (tmp_path / "now.json").write_text(json.dumps(now))
     (tmp_path / "then.json").write_text(json.dumps(then))
     write([send(1, "e", "x"), send(2, "e", "y"), send(3, "e", "z", after=1)], tmp_path / "publishes.parquet")
-    arguments = ["--definitions", "now.json", "--publishes", "publishes.parquet", "--out", "out", "--what-if",
-                 "then.json", "--json", "--master", "local[2]"]  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+    given = {"definitions": "now.json", "publishes": "publishes.parquet", "out": "out", "what-if": "then.json"}
+    arguments = [part for name, file in given.items() for part in (f"--{name}", str(tmp_path / file))]
+    arguments += ["--json", "--master", "local[2]"]
     run = CliRunner().invoke(command.route, arguments, catch_exceptions=False)
     told = json.loads(run.stdout.splitlines()[-1])
     assert {key: told[key] for key in ("publishes", "deliveries", "dropped", "ready")} == {
         "publishes": 3, "deliveries": 3, "dropped": 2, "ready": 1,
     }  # fmt: skip
     assert told["differences"]["routes"] == 2
-    routes = {row.sequence: (row.before, row.after) for row in spark.read.parquet("out/differences/routes").collect()}
+    routes = {
+        row.sequence: (row.before, row.after)
+        for row in spark.read.parquet(f"{tmp_path}/out/differences/routes").collect()
+    }
     assert routes == {1: (["a"], ["b"]), 3: (["a"], [])}
     fates = {
-        (row.sequence, row.queue, row.fate, row.side) for row in spark.read.parquet("out/differences/fates").collect()
+        (row.sequence, row.queue, row.fate, row.side)
+        for row in spark.read.parquet(f"{tmp_path}/out/differences/fates").collect()
     }
     assert (2, "a", "ready", "after") in fates
     assert (2, "a", "dropped: maxlen", "before") in fates

@@ -141,14 +141,39 @@ def test_functions_are_steps_too_and_schemas_can_be_inferred(
     spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
 ) -> None:
     stream = node.make()
-    node.publish(stream, [b'{"word": "tea", "n": 2}', b'{"word": "mug", "n": 3}'])
-    pipeline = Pipeline("words", broker=node.uri, folder=tmp_path / "state", dead_letters={"queue": "words.misfits"})
-    pipeline.source("words", stream=stream, schema="infer")
+    node.publish(stream, [b'{"word": "tea", "n": 2}', b'{"word": "mug", "n": 3}', b"poison"])
+    pipeline = Pipeline("words", broker=node.uri, folder=tmp_path / "state")
+    pipeline.source("words", stream=stream, schema="infer", on_error="drop")
 
     @pipeline.step("words")
     def repeated(words: DataFrame) -> DataFrame:
         return words.selectExpr("repeat(word, CAST(n AS INT)) AS body")
 
     pipeline.sink("out", "repeated", queue="words.out")
-    assert pipeline.run(once=True, spark=spark)["queries"][0]["rows"] == 2
+    (query,) = pipeline.run(once=True, spark=spark)["queries"]
+    assert (query["rows"], query["misfits"]) == (3, 1)
     assert sorted(body for _, _, body in node.get_all("words.out")) == [b"mugmugmug", b"teatea"]
+
+
+def test_clients_publish_to_a_pipeline_and_consume_its_results(
+    spark: SparkSession, served: Broker, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    pipeline = Pipeline("scores", broker=node.uri, api=served.http_url, folder=tmp_path, dead_letters={"queue": "bad"})
+    pipeline.source("requests", x_pipeline="scoring", schema="id BIGINT, text STRING")
+    high = "if(length(text) > 3, 'score.high', 'score.low') AS routing_key"
+    pipeline.view("scored", f"SELECT id, length(text) AS score, {high} FROM requests")
+    pipeline.sink("results", "scored", x_pipeline="scoring")
+    with node.channel() as channel:
+        channel.exchange_declare("scoring", "x-pipeline", durable=True, arguments={"x-pipeline": "scores"})
+        channel.queue_declare("high", durable=True)
+        channel.queue_bind("high", "scoring", "score.high")
+    requests = [json.dumps({"id": number, "text": "x" * number}).encode() for number in range(6)]
+    node.publish("request", requests, exchange="scoring")
+    assert node.count("high") == 0
+    assert pipeline.run(once=True, spark=spark)["queries"][0]["rows"] == 6
+    assert [json.loads(body) for _, _, body in node.get_all("high")] == [
+        {"id": 4, "score": 4},
+        {"id": 5, "score": 5},
+    ]
+    shown = Asking(served).get("/api/exchanges/%2F/scoring").json["pipeline"]
+    assert shown == {"name": "scores", "state": "finished", "input": "pipeline.scoring"}

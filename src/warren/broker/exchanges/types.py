@@ -12,6 +12,7 @@ from warren.broker.exchanges.direct import DirectExchange
 from warren.broker.exchanges.fanout import FanoutExchange
 from warren.broker.exchanges.headers import HeadersExchange
 from warren.broker.exchanges.modulus_hash import ModulusHashExchange
+from warren.broker.exchanges.pipeline import PIPELINE, PipelineExchange, pipeline_named_in
 from warren.broker.exchanges.random import LocalRandomExchange, RandomExchange
 from warren.broker.exchanges.topic import TopicExchange
 from warren.errors import PreconditionFailed
@@ -26,6 +27,7 @@ KNOWN_TYPES: Final = (
     "x-random",
     "x-local-random",
     DELAYED,
+    PIPELINE,
 )
 
 
@@ -77,6 +79,8 @@ def _of_type(type: str, vhost: str, name: str, arguments: Table) -> Exchange:
         return ModulusHashExchange(vhost, name)
     if type == DELAYED:
         return _delayed(vhost, name, arguments)
+    if type == PIPELINE:
+        return PipelineExchange(vhost, name, pipeline_named_in(arguments))
     if type == "x-local-random":
         return LocalRandomExchange(vhost, name)
     return RandomExchange(vhost, name)

@@ -23,7 +23,8 @@ export function at(...parts) {
 
 export function withQuery(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+  const sign = path.includes("?") ? "&" : "?";
+  return given.length ? `${path}${sign}${new URLSearchParams(given)}` : path;
 }
 
 export const get = (path, signal) => ask("GET", path, undefined, { signal });

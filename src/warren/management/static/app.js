@@ -35,6 +35,7 @@ const PLACES = [
   ["definitions", "Definitions", "definitions", definitionsView],
 ];
 
+const ALARMS = { fd: "file descriptors" };
 const THEMES = [
   ["", "System theme"],
   ["light", "Light theme"],
@@ -146,7 +147,7 @@ function header() {
 function showState() {
   const place = document.querySelector(".state");
   if (place === null) return;
-  const alarms = [history.node?.mem_alarm && "memory", history.node?.disk_free_alarm && "disk"].filter(Boolean);
+  const alarms = (history.overview?.alarms ?? []).map((alarm) => ALARMS[alarm] ?? alarm);
   place.className = `state ${history.error ? "bad" : alarms.length ? "warn" : "good"}`;
   const fine = history.overview ? `${history.overview.cluster_name} · running` : "";
   setText(

@@ -27,6 +27,7 @@ from warren.spark.encode import Encoder
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
 from warren.spark.pipelines.model import DEFAULT_BROKER
+from warren.spark.pipelines.spark_errors import told_in_one_line
 from warren.spark.publish import ConfirmedPublisher
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Redrive:
             return list(rows)
         assert spark is not None
         numbered = pa.Table.from_batches([batch]).append_column("_row", pa.array(rows, pa.int64()))
-        found = {row[0] for row in spark.createDataFrame(numbered).where(self.where).select("_row").collect()}
+        with told_in_one_line("--where"):
+            found = {row[0] for row in spark.createDataFrame(numbered).where(self.where).select("_row").collect()}
         if len(found) < batch.num_rows:
             self.left[_NOT_CHOSEN] += batch.num_rows - len(found)
         return [row for row in rows if row in found]

@@ -18,6 +18,7 @@ from warren.client.address import parse_uri
 from warren.errors import WarrenError
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.pipelines.model import DEFAULT_BROKER
+from warren.spark.pipelines.spark_errors import told_in_one_line
 from warren.spark.pipelines.state import State
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class Replay:
     chunk_rows: int = CHUNK_ROWS
 
     def run(self, spark: SparkSession | None = None, master: str | None = None, watch: Watcher = ignore) -> Summary:
+        if self.table is not None and not self.table.is_dir():
+            raise WarrenError(
+                f"{self.table} is no folder: name a table that `warren archive` or somebody else has made"
+            )
         with State(self.state):
             own = None
             if spark is None:
@@ -55,7 +60,8 @@ class Replay:
 
                 own = spark = session("warren replay", master, **{"spark.ui.enabled": "false"})
             try:
-                return _Run(self, spark, watch).run()
+                with told_in_one_line("replay"):
+                    return _Run(self, spark, watch).run()
             finally:
                 if own is not None:
                     own.stop()
@@ -115,8 +121,6 @@ class _Run:
         return rows.where(job.where) if job.where else rows
 
     def _table(self, path: Path) -> DataFrame:
-        if not path.is_dir():
-            raise WarrenError(f"{path} is no folder: name a table that `warren archive` or somebody else has made")
         if (path / "_delta_log").is_dir():
             from deltalake import DeltaTable
 

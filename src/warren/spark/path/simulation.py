@@ -141,6 +141,7 @@ class Simulation:
         # Components, and the streams in them, each with how far it was looked at and where it began.
         self.played: dict[int, None] = {}
         self.streams: dict[Stream, Reading] = {}
+        self._all_streams = [queue for queue in self.queues if isinstance(queue, Stream)]
         # The publish that is being delivered; None while the node does something by itself.
         self._current: Publish | None = None
         # The message that a consumer is settling.
@@ -247,9 +248,9 @@ class Simulation:
         if component in self.played:
             return
         self.played[component] = None
-        for queue in self.queues:
-            if isinstance(queue, Stream) and self.component_of(queue) == component:
-                self.streams[queue] = Reading(queue)
+        for stream in self._all_streams:
+            if self.component_of(stream) == component:
+                self.streams[stream] = Reading(stream)
 
     def _read_streams(self) -> None:
         for stream, reading in self.streams.items():

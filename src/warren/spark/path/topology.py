@@ -43,7 +43,7 @@ class Topology:
     """`text` is the definitions as JSON: what travels to the workers, once per task."""
 
     text: str
-    max_message_size: int = Settings.max_message_size
+    max_message_size: int
 
     def node(self, host: Host | None = None, store: Store | None = None, now_ms: int = 0) -> Node:
         # Each publish is judged by itself: strangers do not lock out others.
@@ -109,7 +109,7 @@ class Topology:
 def read_topology(definitions: object, max_message_size: int | None = None) -> Topology:
     """From a path, a JSON text or a dict. A file that no broker would import is refused with the JSON path."""
     text = json.dumps(_document(definitions))
-    topology = Topology(text, Settings.max_message_size if max_message_size is None else max_message_size)
+    topology = Topology(text, Settings().max_message_size if max_message_size is None else max_message_size)
     topology.queues  # noqa: B018 - loads it, so that a mistake is told here and not by a worker
     return topology
 
@@ -159,4 +159,4 @@ def _only_vhost(document: dict[str, object]) -> str | None:
         for item in items if isinstance(items, list) else []:
             if isinstance(item, dict) and "vhost" in item:
                 return None
-    return Settings.default_vhost
+    return Settings().default_vhost

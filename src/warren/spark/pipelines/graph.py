@@ -99,7 +99,8 @@ def _places_read(definition: Definition, source: Source) -> list[tuple[str, str]
 def _place_written(definition: Definition, sink: Sink) -> tuple[str, str]:
     if sink.kind in (SinkKind.PARQUET, SinkKind.DELTA):
         return "path", str(definition.path_of(sink.place))
-    return sink.kind.value, sink.place
+    # What a pipeline answers at its exchange is not what it reads there.
+    return ("results" if sink.kind is SinkKind.PIPELINE else sink.kind.value), sink.place
 
 
 def _circle(needs: dict[str, set[str]]) -> list[str]:

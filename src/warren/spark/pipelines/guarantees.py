@@ -36,11 +36,13 @@ def promise(source: Source, sink: Sink) -> tuple[str, str]:
         return ONCE, f"{reading}; the files of a batch replace those of an interrupted attempt"
     if sink.kind is SinkKind.DELTA:
         return ONCE, f"{reading}; a batch is a Delta transaction with its own number, and is skipped when it is there"
+    if sink.kind is SinkKind.PIPELINE and source.kind is not SourceKind.QUEUE:
+        return ONCE, f"{reading}; queues bound to the exchange leave out what an interrupted batch publishes again"
     again = "rows of an interrupted batch are published again under the same id, so once where the queue deduplicates"
     return AT_LEAST_ONCE, f"{reading}; {again}"
 
 
 def _reading(source: Source) -> str:
     if source.kind is SourceKind.QUEUE:
-        return "the queue is settled after the batch is written"
+        return "the queue is settled after the batch is written (RabbitMQ's goes through a spool: at least once)"
     return "the checkpoint holds the offsets, and the same rows can be read again"

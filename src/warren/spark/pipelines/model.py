@@ -20,6 +20,7 @@ class SourceKind(Enum):
     STREAM = "stream"
     SUPER_STREAM = "super-stream"
     EXCHANGE = "exchange"
+    PIPELINE = "x-pipeline"
     PARQUET = "parquet"
     DELTA = "delta"
     FILES = "files"
@@ -34,11 +35,18 @@ class SourceKind(Enum):
         return self is not SourceKind.QUEUE
 
 
-_OF_BROKER: Final = {SourceKind.QUEUE, SourceKind.STREAM, SourceKind.SUPER_STREAM, SourceKind.EXCHANGE}
+_OF_BROKER: Final = {
+    SourceKind.QUEUE,
+    SourceKind.STREAM,
+    SourceKind.SUPER_STREAM,
+    SourceKind.EXCHANGE,
+    SourceKind.PIPELINE,
+}
 
 
 class SinkKind(Enum):
     EXCHANGE = "exchange"
+    PIPELINE = "x-pipeline"
     STREAM = "stream"
     QUEUE = "queue"
     PARQUET = "parquet"
@@ -47,7 +55,11 @@ class SinkKind(Enum):
 
     @property
     def is_of_broker(self) -> bool:
-        return self in (SinkKind.EXCHANGE, SinkKind.STREAM, SinkKind.QUEUE)
+        return self in (SinkKind.EXCHANGE, SinkKind.PIPELINE, SinkKind.STREAM, SinkKind.QUEUE)
+
+    @property
+    def is_exchange(self) -> bool:
+        return self in (SinkKind.EXCHANGE, SinkKind.PIPELINE)
 
 
 class OnError(Enum):

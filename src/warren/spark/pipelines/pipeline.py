@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from warren.errors import WarrenError
 from warren.spark.pipelines.check import check
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Where a file would have a line.
-NO_LINE = 0
+NO_LINE: Final = 0
 
 
 class Pipeline:
-    """Options are those of the file, with _ in place of -."""
+    """Options are those of the file, with _ in place of -, and `as_` for `as`."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        self._content: dict[str, Any] = {"pipeline": name, **options, "sources": {}, "views": {}, "sinks": {}}
+        self._content: dict[str, Any] = {"pipeline": name, **_options(options), "sources": {}, "views": {}, "sinks": {}}
         self._steps: dict[str, View] = {}
         self._loaded: Definition | None = None
 
@@ -100,7 +100,7 @@ class Pipeline:
         self._refuse_second(name if part != "sinks" else "", part)
         if name in self._content[part]:
             raise WarrenError(f"{part[:-1]} {name!r} is there already")
-        self._content[part][name] = options
+        self._content[part][name] = _options(options)
         return self
 
     def _refuse_second(self, name: str, part: str = "views") -> None:
@@ -109,11 +109,9 @@ class Pipeline:
 
 
 def _node(value: Any) -> Node:
-    """As if it had been read from a file. Underscores of keywords are the file's hyphens."""
+    """As if it had been read from a file."""
     if isinstance(value, dict):
-        return Node(
-            {_key(key): _node(each) for key, each in value.items()}, NO_LINE, {_key(key): NO_LINE for key in value}
-        )
+        return Node({key: _node(each) for key, each in value.items()}, NO_LINE, dict.fromkeys(value, NO_LINE))
     if isinstance(value, (list, tuple)):
         return Node([_node(each) for each in value], NO_LINE)
     if isinstance(value, Path):
@@ -122,11 +120,12 @@ def _node(value: Any) -> Node:
     return Node(plain, NO_LINE)
 
 
-_KEYWORDS = {
-    "super_stream", "max_rows", "on_error", "routing_key", "partition_by", "dead_letters",
-}  # fmt: skip
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Keywords of Python as keys of the file: `routing_key` is `routing-key`, and `as_` is `as`."""
+    return {
+        key.rstrip("_").replace("_", "-"): _options(value) if key in _NESTED else value for key, value in given.items()
+    }
 
 
-def _key(key: str) -> str:
-    key = key.removesuffix("_") if key in ("as_", "from_") else key
-    return key.replace("_", "-") if key in _KEYWORDS else key
+# Others hold names that are the user's own: settings of Spark, expectations.
+_NESTED: Final = ("dead_letters", "restart", "watermark")

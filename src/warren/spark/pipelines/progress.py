@@ -32,7 +32,8 @@ class QueryStatus:
 
     def take(self, progress: dict[str, Any]) -> None:
         """One report of Spark's. The same batch is reported again while nothing comes."""
-        self.lag = lag_of(progress)
+        # None where Spark cannot know; somebody else may.
+        self.lag = self.lag if (lag := lag_of(progress)) is None else lag
         rows = int(progress.get("numInputRows") or 0)
         if progress["batchId"] <= self.batch and not rows:
             return

@@ -15,6 +15,7 @@ _DEAD_KINDS: Final = {kind: KINDS[kind] for kind in ("exchange", "stream", "queu
 _EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
 _MODES: Final = {
     SinkKind.EXCHANGE: (Mode.APPEND, Mode.UPDATE),
+    SinkKind.PIPELINE: (Mode.APPEND, Mode.UPDATE),
     SinkKind.STREAM: (Mode.APPEND, Mode.UPDATE),
     SinkKind.QUEUE: (Mode.APPEND, Mode.UPDATE),
     SinkKind.PARQUET: (Mode.APPEND,),
@@ -70,9 +71,10 @@ def _check(section: Section, sink: Sink) -> None:
     if sink.mode not in allowed:
         modes = " or ".join(each.value for each in allowed)
         section.mistake(section.line_of("mode"), f'"mode" at {sink.kind.value} is {modes}, not {sink.mode.value}')
-    if sink.kind is not SinkKind.EXCHANGE:
-        for key in section.given(("routing-key", "type")):
-            section.mistake(section.line_of(key), f'"{key}" is for exchanges')
+    if not sink.kind.is_exchange and section.has("routing-key"):
+        section.mistake(section.line_of("routing-key"), '"routing-key" is for exchanges')
+    if sink.kind is not SinkKind.EXCHANGE and section.has("type"):
+        section.mistake(section.line_of("type"), '"type" is for exchanges')
     if not sink.kind.is_of_broker and section.has("mandatory"):
         section.mistake(section.line_of("mandatory"), '"mandatory" is for exchanges, streams and queues')
     if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and sink.partition_by:

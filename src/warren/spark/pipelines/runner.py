@@ -13,15 +13,16 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from warren.errors import WarrenError
 from warren.spark.pipelines.describe import describe_sink, describe_source
 from warren.spark.pipelines.draw_svg import edges
-from warren.spark.pipelines.graph import needs_of, order_of_sinks, sources_of
+from warren.spark.pipelines.graph import needs_of, order_of_sinks, queues_read, sources_of
 from warren.spark.pipelines.model import Definition
 from warren.spark.pipelines.progress import QueryStatus
 from warren.spark.pipelines.reporter import Reporter
+from warren.spark.pipelines.spark_errors import one_line, told_in_one_line
 from warren.spark.pipelines.state import State, Status
 
 if TYPE_CHECKING:
@@ -30,14 +31,24 @@ if TYPE_CHECKING:
 
 Watcher = Callable[[Status], None]
 STEP_SECONDS: Final = 0.5
+DEPTH_SECONDS: Final = 2.0
 # A batch under way may end by itself, so that nothing needs to be done again.
 GRACE_SECONDS: Final = 20.0
 PAUSE_MAX: Final = 60.0
+ATTEMPTS_ONCE: Final = 3
+REPORT_SECONDS: Final = 2.0
 # A query that ran so long is taken as recovered: its attempts count anew.
 RECOVERED_SECONDS: Final = 120.0
-_ERROR_MAX: Final = 500
 # Mistakes in the pipeline itself: the next attempt would meet them again.
-_HOPELESS: Final = ("AnalysisException", "IllegalArgumentException", "requirement failed", "ParseException")
+_HOPELESS: Final = (
+    "AnalysisException",
+    "IllegalArgumentException",
+    "PYTHON_DATA_SOURCE_ERROR",
+    "ParseException",
+    # on-error: fail
+    "USER_RAISED_EXCEPTION",
+    "requirement failed",
+)
 
 
 def run(
@@ -65,6 +76,9 @@ class Runner:
         self._is_asked_to_stop = threading.Event()
         self.signals = Signals(self._is_asked_to_stop.set)
         self._started_at = round(time.time() * 1000)
+        self._measured_at = 0.0
+        self._reported_at = 0.0
+        self._told = ""
         self._master = definition.master
         self._queries = {
             name: _Query(
@@ -88,7 +102,7 @@ class Runner:
                 own = spark = self._session(master)
                 self.signals.take()
             self._live(spark)
-        except Py4JError as error:
+        except Py4JNetworkError as error:
             # A signal to the whole group, as a terminal or a supervisor sends it, ends the JVM as well.
             if not self._is_asked_to_stop.is_set():
                 self._tell("failed", "Spark ended while the pipeline was running")
@@ -99,8 +113,10 @@ class Runner:
             raise
         finally:
             self._reporter.close()
-            if own is not None:
-                with suppress(Py4JError, OSError):
+            with suppress(Py4JError, OSError):
+                for query in self._queries.values():
+                    query.stop()
+                if own is not None:
                     own.stop()
         return self._state.read() or {}
 
@@ -125,16 +141,31 @@ class Runner:
 
     def _live(self, spark: SparkSession) -> None:
         waiting = list(self._queries)
+        # Whoever waits for the end of a run wants to know soon.
+        attempts = min(self._definition.restart.attempts, ATTEMPTS_ONCE if self._once else 1000)
         while True:
             self._start_what_may(spark, waiting)
             for query in self._queries.values():
-                query.look(self._definition.restart.attempts, self._definition.restart.seconds)
+                query.look(attempts, self._definition.restart.seconds)
+            self._measure_queues()
             states = {query.status.state for query in self._queries.values()}
             if self._is_asked_to_stop.is_set() or "failed" in states or states == {"finished"}:
                 break
             self._tell("running")
             self._is_asked_to_stop.wait(STEP_SECONDS)
         self._end()
+
+    def _measure_queues(self) -> None:
+        """Spark does not know how long a queue is; a stream's reader tells it."""
+        from warren.spark.pipelines.topology import depth_of
+
+        if time.monotonic() < self._measured_at + DEPTH_SECONDS:
+            return
+        self._measured_at = time.monotonic()
+        for name, query in self._queries.items():
+            queues = queues_read(self._definition, self._definition.sinks[name])
+            if queues and query.status.state in ("running", "finished"):
+                query.status.lag = depth_of(self._definition.broker, queues)
 
     def _start_what_may(self, spark: SparkSession, waiting: list[str]) -> None:
         from warren.spark.pipelines.writers import start
@@ -187,7 +218,9 @@ class Runner:
             "report_error": self._reporter.last_error,
         }
         self._state.write(status)
-        self._reporter.report(status)
+        if state != self._told or time.monotonic() > self._reported_at + REPORT_SECONDS:
+            self._told, self._reported_at = state, time.monotonic()
+            self._reporter.report(status)
         if self._watch is not None:
             self._watch(status)
 
@@ -203,7 +236,8 @@ class _Query:
 
     def start(self, make: Callable[[], StreamingQuery]) -> None:
         self._make = make
-        self._running = make()
+        with told_in_one_line(f'query "{self.status.name}"'):
+            self._running = make()
         self._started_at = time.monotonic()
         self.status.state = "running"
 
@@ -278,14 +312,6 @@ def _vhost_of(broker: str) -> str:
     from warren.client.address import parse_uri
 
     return parse_uri(broker).vhost
-
-
-def one_line(error: BaseException) -> str:
-    """Spark's errors go on for pages; what a user can act on is at their beginning, or says WarrenError."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if "WarrenError" in line]
-    text = ours[-1].partition("WarrenError:")[2].strip() if ours else " ".join(lines[:2])
-    return (text or type(error).__name__)[:_ERROR_MAX]
 
 
 class Signals:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from warren.broker.exchanges.pipeline import input_of
 from warren.errors import WarrenError
 from warren.spark.pipelines.graph import inputs_of, order_of_sinks, sources_of, views_of
 from warren.spark.pipelines.misfits import fit
 from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, Watermark
-from warren.spark.pipelines.topology import input_stream
+from warren.spark.pipelines.topology import input_stream, is_warren
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,12 +65,17 @@ def _messages(spark: SparkSession, definition: Definition, source: Source) -> Da
     reader = reader.option(*place_option(definition, source)).option("maxOffsetsPerTrigger", str(source.max_rows))
     if source.kind is not SourceKind.QUEUE:
         reader = reader.option("startingOffsets", source.start)
+    elif not is_warren(definition.broker):
+        # RabbitMQ gives a message once: what was read is kept here until its batch is written.
+        reader = reader.option("spoolDir", str(definition.folder / "spool" / source.name))
     return reader.load()
 
 
 def place_option(definition: Definition, source: Source) -> tuple[str, str]:
     if source.kind is SourceKind.EXCHANGE:
         return "stream", input_stream(definition, source)
+    if source.kind is SourceKind.PIPELINE:
+        return "stream", input_of(source.place)
     names = {SourceKind.QUEUE: "queue", SourceKind.STREAM: "stream", SourceKind.SUPER_STREAM: "superStream"}
     return names[source.kind], source.place
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from warren.amqp.fields import Table, table_of
 from warren.amqp.methods import (
     ExchangeDeclare,
@@ -11,8 +13,10 @@ from warren.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from warren.broker.exchanges.pipeline import NAME_ARGUMENT, PIPELINE
 from warren.client.address import parse_uri
 from warren.client.connection import Client, Refused
+from warren.errors import WarrenError
 from warren.spark.pipelines.model import Definition, SinkKind, Source, SourceKind
 
 _NOT_FOUND = 404
@@ -29,10 +33,28 @@ def declare(definition: Definition) -> None:
         if source.declare:
             topology.declare_source(definition, source)
     for sink in definition.sinks.values():
-        if sink.declare:
+        if sink.declare and sink.kind is SinkKind.PIPELINE:
+            topology.declare_pipeline_exchange(sink.place, definition.name)
+        elif sink.declare:
             topology.declare_place(sink.kind, sink.place, sink.exchange_type)
     if definition.dead_letters is not None:
         topology.declare_place(definition.dead_letters.kind, definition.dead_letters.place, "topic")
+
+
+def is_warren(broker: str) -> bool:
+    """It calls itself RabbitMQ, for clients that ask, and says here what it is."""
+    with Client(parse_uri(broker), "pipeline") as client:
+        return "warren_version" in client.server_properties
+
+
+def depth_of(broker: str, queues: Iterable[str]) -> int | None:
+    """How many messages wait in these queues; None when the broker does not say."""
+    try:
+        with Client(parse_uri(broker), "pipeline") as client:
+            asked = (QueueDeclare(queue=name, passive=True) for name in queues)
+            return sum(client.call(each, QueueDeclareOk).message_count for each in asked)
+    except WarrenError:
+        return None
 
 
 class _Topology:
@@ -45,6 +67,8 @@ class _Topology:
             self._queue(source.place, {})
         elif source.kind is SourceKind.STREAM:
             self._queue(source.place, _stream_arguments())
+        elif source.kind is SourceKind.PIPELINE:
+            self.declare_pipeline_exchange(source.place, definition.name)
         elif source.kind is SourceKind.EXCHANGE:
             self._exchange(source.place, "topic")
             stream = input_stream(definition, source)
@@ -60,6 +84,14 @@ class _Topology:
             self._queue(place, _stream_arguments())
         elif kind is SinkKind.QUEUE:
             self._queue(place, {})
+
+    def declare_pipeline_exchange(self, name: str, pipeline: str) -> None:
+        if self._is_there(ExchangeDeclare(exchange=name, passive=True), ExchangeDeclareOk):
+            return
+        arguments = table_of({NAME_ARGUMENT: pipeline})
+        with Client(self._target, self._product) as client:
+            asked = ExchangeDeclare(exchange=name, type=PIPELINE, durable=True, arguments=arguments)
+            client.call(asked, ExchangeDeclareOk)
 
     def _queue(self, name: str, arguments: Table) -> None:
         """One that is there is taken as it is, whatever its arguments: it may have been declared with more of them."""

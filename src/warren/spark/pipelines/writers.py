@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.broker.exchanges.pipeline import RESULT_HEADER
 from warren.spark.options import write_options
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
 from warren.spark.pipelines.parquet_table import ParquetTable
@@ -46,15 +47,29 @@ def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -
 
 def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
     frame = message_frame(frame)
+    if sink.kind is SinkKind.PIPELINE:
+        frame = _marked_as_result(frame, definition.name)
     options = broker_options(definition, sink, frame.columns)
+    check_columns(frame.schema)
     if sink.mode is Mode.APPEND:
         return frame.writeStream.format(FORMAT).options(**options)
     return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint))
 
 
+def _marked_as_result(frame: DataFrame, pipeline: str) -> DataFrame:
+    """So that the exchange gives it to the bound queues, and not to the pipeline once more."""
+    from pyspark.sql import functions as f
+
+    mark = f.create_map(f.lit(RESULT_HEADER), f.lit(pipeline))
+    if "headers" not in frame.columns:
+        return frame.withColumn("headers", mark)
+    own = f.map_filter(f.col("headers"), lambda name, _: name != RESULT_HEADER)
+    return frame.withColumn("headers", f.coalesce(f.map_concat(own, mark), mark))
+
+
 def broker_options(definition: Definition, sink: Sink, columns: list[str]) -> dict[str, str]:
-    options = {"uri": definition.broker, "exchange": sink.place if sink.kind is SinkKind.EXCHANGE else ""}
-    if sink.kind is not SinkKind.EXCHANGE:
+    options = {"uri": definition.broker, "exchange": sink.place if sink.kind.is_exchange else ""}
+    if not sink.kind.is_exchange:
         options["routingKey"] = sink.place
     elif sink.routing_key or "routing_key" not in columns:
         options["routingKey"] = sink.routing_key
@@ -68,7 +83,7 @@ def message_frame(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     frame = frame.drop(ENVELOPE)
-    if "body" in frame.columns or "value" in frame.columns:
+    if "body" in frame.columns:
         return frame
     kept = [name for name in frame.columns if name in _OF_MESSAGE]
     body = f.to_json(f.struct(*(f"`{name}`" for name in frame.columns if name not in _OF_MESSAGE)))
@@ -91,7 +106,6 @@ class MessageBatches:
     def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Path) -> None:
         self._options = write_options(options, schema.names)
         self._checkpoint = checkpoint
-        check_columns(schema)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         frame.mapInArrow(PublishStep(self._options, f"{query_id(self._checkpoint)}/{batch}"), "messages LONG").collect()

@@ -187,28 +187,35 @@ function busiest() {
       withQuery(listOf("queues"), { page: 1, page_size: BUSIEST, sort: "messages", sort_reverse: "true", columns }),
       signal,
     );
+  const bars = new Map();
   const show = ({ items }) => {
     const most = Math.max(1, ...items.map((queue) => queue.messages));
     nothing.hidden = items.length > 0;
-    fill(
-      list,
-      items.map((queue) => bar(queue, most)),
-    );
+    const shown = items.map((queue) => barOf(bars, queue, most));
+    // Only when another queue is among them: what is put in anew loses the focus.
+    if (shown.some((element, index) => list.children[index] !== element) || list.children.length !== shown.length) {
+      fill(list, shown);
+    }
   };
   return section("Deepest queues", live({ load, show, children: [list, nothing] }));
 }
 
-function bar({ name, vhost, messages, message_stats: stats }, most) {
-  const meter = h("meter", { min: 0, max: most, value: messages, "aria-label": `Messages in ${name}` });
-  const out = stats?.deliver_get_details?.rate ?? 0;
-  return h(
-    "li",
-    null,
-    link(name, "queues", vhost, name),
-    meter,
-    h("span", { class: "figure" }, compact(messages)),
-    h("small", null, `${rate(out)} out`),
-  );
+function barOf(bars, { name, vhost, messages, message_stats: stats }, most) {
+  const key = JSON.stringify([vhost, name]);
+  if (!bars.has(key)) bars.set(key, bar(vhost, name));
+  const { element, meter, figure, small } = bars.get(key);
+  meter.max = most;
+  meter.value = messages;
+  setText(figure, compact(messages));
+  setText(small, `${rate(stats?.deliver_get_details?.rate ?? 0)} out`);
+  return element;
+}
+
+function bar(vhost, name) {
+  const meter = h("meter", { min: 0, "aria-label": `Messages in ${name}` });
+  const figure = h("span", { class: "figure" });
+  const small = h("small");
+  return { element: h("li", null, link(name, "queues", vhost, name), meter, figure, small), meter, figure, small };
 }
 
 function nodeFacts() {

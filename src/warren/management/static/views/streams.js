@@ -1,41 +1,28 @@
 // #/streams: the queues that keep what they hold, with their offsets and how long they keep it.
 
 import { declareQueue, publishTo } from "../actions/queues.js";
-import { get, withQuery } from "../api.js";
+import { withQuery } from "../api.js";
 import { h } from "../dom.js";
 import { bytes, number, plain, rate } from "../format.js";
+import { listing } from "../parts/listing.js";
 import { menuButton } from "../parts/menu.js";
-import { table } from "../parts/table.js";
-import { badge, button, empty, heading, link, live } from "../parts/view.js";
+import { badge, button, heading, link } from "../parts/view.js";
 import { listOf, session } from "../session.js";
 
 export function streamsView() {
-  const nothing = empty(
-    "There are no streams yet. A stream is a queue that keeps its messages, so that many can read it, and again. Declare one with the button above, or as a client with x-queue-type: stream.",
-  );
-  const shown = table({
+  const list = listing({
+    path: () => withQuery(listOf("queues"), { type: "stream" }),
+    noun: "stream",
     caption: "Streams",
-    key: ({ vhost, name }) => JSON.stringify([vhost, name]),
     columns: columns(),
+    key: ({ vhost, name }) => JSON.stringify([vhost, name]),
     sort: "name",
+    empty:
+      "There are no streams yet. A stream is a queue that keeps its messages, so that many can read it, and again. " +
+      "Declare one with the button above, or as a client with x-queue-type: stream.",
   });
-  shown.addEventListener("sort", () => view.again());
-  const show = (items) => {
-    shown.show(items);
-    shown.hidden = items.length === 0;
-    nothing.hidden = items.length > 0;
-  };
-  const load = async (signal) => {
-    const query = { sort: shown.sort, sort_reverse: shown.reverse ? "true" : "" };
-    return (await get(withQuery(listOf("queues"), query), signal)).filter((queue) => queue.type === "stream");
-  };
-  const declare = async () => (await declareQueue("stream")) && view.again();
-  const view = live({
-    load,
-    show,
-    children: [heading("Streams", button("Declare a stream", declare, "primary")), shown, nothing],
-  });
-  return view;
+  const declare = async () => (await declareQueue("stream")) && list.again();
+  return h("div", null, heading("Streams", button("Declare a stream", declare, "primary")), list);
 }
 
 function columns() {
