@@ -256,7 +256,7 @@ def main(publishes: int, whole: int, cores: int) -> None:
 
 def show(report: dict[str, Any]) -> None:
     table = Table(
-        title=f"message path, {report['cores']} cores; each of ten times the rows costs {report['cpu_beyond_linear']:+.1%}"
+        title=f"message path, {report['cores']} cores; ten times the rows: each {report['cpu_beyond_linear']:+.1%}"
     )
     for name in ("", "rows", "seconds", "a second", "CPU s", "a second, alone", "load before"):
         table.add_column(name, justify="right" if name else "left")
