@@ -19,6 +19,7 @@ from warren.errors import WarrenError
 from warren.spark.requirements import require_pyspark
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import DataFrame, SparkSession
 
     from warren.spark.path import MessagePath
@@ -193,12 +194,13 @@ def _bar(spark: SparkSession, steps: int, is_silent: bool) -> Iterator[Callable[
             yield follower.step
         finally:
             follower.stop()
+            follower.join()
 
 
 class _Follower(threading.Thread):
     def __init__(self, spark: SparkSession, progress: Progress, task: TaskID) -> None:
         super().__init__(daemon=True)
-        self._tracker = spark.sparkContext.statusTracker()
+        self._tracker = _tracker(spark)
         self._progress = progress
         self._task = task
         self._done = -1
@@ -209,7 +211,7 @@ class _Follower(threading.Thread):
         self._progress.update(self._task, description=name, completed=self._done)
 
     def run(self) -> None:
-        while not self._is_over.wait(_POLL_SECONDS):
+        while self._tracker is not None and not self._is_over.wait(_POLL_SECONDS):
             stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
             tasks = sum(stage.numTasks for stage in stages if stage is not None)
             done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
@@ -218,7 +220,16 @@ class _Follower(threading.Thread):
 
     def stop(self) -> None:
         self._is_over.set()
-        self.join()
+
+
+def _tracker(spark: SparkSession) -> StatusTracker | None:
+    """None with Spark Connect, which does not tell."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sparkContext.statusTracker()
+    except PySparkException:
+        return None
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------

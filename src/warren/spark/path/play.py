@@ -20,7 +20,7 @@ from warren.broker.queue import Queue
 from warren.broker.schedule import Schedule
 from warren.broker.stream import Stream
 from warren.spark.path import events
-from warren.spark.path.components import components_of
+from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.events import Event
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
@@ -68,7 +68,7 @@ class Player:
     def _simulation(self, starts_at: int) -> Simulation:
         crew = self.crew
         consumed = frozenset() if crew is None else crew.queues
-        components = components_of(self.topology.sample, consumed)
+        components = known_components(self.topology, consumed)
         return Simulation(self.topology, components, crew, starts_at, self.in_memory)
 
     def _contents(self, simulation: Simulation) -> Iterator[pa.RecordBatch]:
