@@ -72,6 +72,7 @@ def route(
     warren route --definitions defs.json --publishes messages.parquet --out result --what-if other.json
     """
     require_pyspark()
+    _check_publishes(publishes)
     _check_out(out, overwrite)
     from warren.spark.path import MessagePath
 
@@ -139,13 +140,25 @@ def _check_out(out: str, overwrite: bool) -> None:
         raise WarrenError(f"{out} is not empty; choose another folder, or --overwrite what is there")
 
 
-def _read(spark: SparkSession, publishes: str) -> DataFrame:
+def _check_publishes(publishes: str) -> None:
+    """Before Spark starts, which takes its time."""
     if "://" not in publishes and not Path(publishes).exists():
         raise WarrenError(f"cannot read {publishes}: No such file or directory")
-    publishes = _whole(publishes)
-    if publishes.endswith((".json", ".jsonl")):
-        return spark.read.json(publishes)
-    return spark.read.parquet(publishes)
+
+
+def _read(spark: SparkSession, publishes: str) -> DataFrame:
+    place = _whole(publishes)
+    if place.endswith((".json", ".jsonl")):
+        return spark.read.json(place, multiLine=_is_list(place))
+    return spark.read.parquet(place)
+
+
+def _is_list(place: str) -> bool:
+    """One JSON list, as `warren trace --json` prints it, and not a line for each message."""
+    if "://" in place or not Path(place).is_file():
+        return False
+    with Path(place).open(encoding="utf-8") as file:
+        return file.read(100).lstrip().startswith("[")
 
 
 def _whole(place: str) -> str:

@@ -104,7 +104,7 @@ class Rows:
         self._properties = encoded_properties(
             self._columns.get("properties"), self._columns.get("headers"), self._columns.get("headers_raw"), self._count
         )
-        self._lists = [self._listed(name) for name in _PLAIN]
+        self._plain = list(zip(*[self._listed(name) for name in _PLAIN], strict=True))
         via = self._columns["via"]
         self._offsets = via.offsets.to_pylist()
         queues, exchanges = via.values.flatten()
@@ -123,7 +123,7 @@ class Rows:
 
     def publish(self, at: int) -> Publish:
         component, message, vhost, publisher, sequence, user, exchange, key, mandatory, size, time, may_refuse = (
-            column[at] for column in self._lists
+            self._plain[at]
         )
         properties = NO_PROPERTIES if self._properties is None else self._properties[at]
         assert not isinstance(properties, BadTable), "refused rows go to no queue"
