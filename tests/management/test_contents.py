@@ -131,6 +131,17 @@ def test_who_may_not_read_may_not_peek(broker: Broker, channel: Channel) -> None
     assert asking.post("/api/queues/%2F/q/move", {"queue": "q"}).status == 401
 
 
+def test_a_stream_can_be_looked_into_and_keeps_what_it_has(api: Asking, channel: Channel) -> None:
+    declare(channel, "s", x_queue_type="stream")
+    for number in range(5):
+        publish(channel, "s", b"%d" % number, headers={"number": number})
+    assert peeked(api, "?count=2&after=2", "s") == ["2", "3"]
+    assert peeked(api, "?header=number=4", "s") == ["4"]
+    for method, path in (("DELETE", "messages/1"), ("POST", "move")):
+        answer = api.ask(method, f"/api/queues/%2F/s/{path}", {"queue": "s"})
+        assert (answer.status, "is a stream" in answer.json["reason"]) == (400, True)
+
+
 # -- deleting and moving -----------------------------------------------------------------------------------------------
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
 INTERVAL_MS: Final = 5_000
-# No two samples are nearer than this, and none is older.
-SAMPLE_MS: Final = 1_000
 FORGET_MS: Final = 600_000
-SAMPLES_MAX: Final = 600
-# Ten minutes of a few hundred counters. Where there are more, each is known for less long, down to one interval.
-SAMPLES_OF_ALL: Final = 200_000
-SAMPLES_MIN: Final = INTERVAL_MS // SAMPLE_MS + 2
-SWEEP_MS: Final = 60_000
+SAMPLES_MAX: Final = FORGET_MS // INTERVAL_MS
+_SWEEP_MS: Final = 60_000
 
 Key = tuple[str, ...]
 
@@ -28,18 +24,20 @@ class History:
 
 class Rates:
     def __init__(self) -> None:
-        # Per counter: when, and how much it was, oldest first.
-        self._samples: dict[Key, list[tuple[int, int]]] = {}
+        # Per counter: the older sample to compare with, and a newer one that takes its place.
+        self._samples: dict[Key, tuple[int, int, int, int]] = {}
+        # When, and how much it was, oldest first; only of those that somebody asks the history of.
+        self._histories: dict[Key, deque[tuple[int, int]]] = {}
         self._swept_at = 0
 
     def rate(self, key: Key, value: int, now: int) -> float:
         """Per second, since the last sample that is old enough."""
-        samples = self._samples.setdefault(key, [])
-        if not samples or now - samples[-1][0] >= SAMPLE_MS:
-            samples.append((now, value))
-            self._trim(samples, now)
-            self._sweep(now)
-        return _growth(samples, now, value)
+        old_at, old, new_at, new = self._samples.get(key, (now, value, now, value))
+        if now - new_at >= INTERVAL_MS:
+            old_at, old, new_at, new = new_at, new, now, value
+        self._samples[key] = (old_at, old, new_at, new)
+        self._sweep(now)
+        return round((value - old) * 1000 / (now - old_at), 1) if now > old_at else 0.0
 
     def details(self, key: Key, counters: dict[str, int], now: int, history: History | None = None) -> dict[str, Any]:
         """Every counter, and beside it `<name>_details` with its rate."""
@@ -48,33 +46,28 @@ class Rates:
             shown[name] = value
             details: dict[str, Any] = {"rate": self.rate((*key, name), value, now)}
             if history is not None:
-                details |= _sampled(self._samples[(*key, name)], history, now)
+                details |= _sampled(self._history((*key, name), value, now), history, now)
             shown[f"{name}_details"] = details
         return shown
 
-    def kept(self) -> int:
-        return sum(len(samples) for samples in self._samples.values())
+    def _history(self, key: Key, value: int, now: int) -> list[tuple[int, int]]:
+        """What was sampled, and what is now."""
+        kept = self._histories.setdefault(key, deque(maxlen=SAMPLES_MAX))
+        if not kept or now - kept[-1][0] >= INTERVAL_MS:
+            kept.append((now, value))
+        return [*kept, (now, value)]
 
     def forget(self) -> None:
         self._samples.clear()
-
-    def _trim(self, samples: list[tuple[int, int]], now: int) -> None:
-        most = max(SAMPLES_OF_ALL // len(self._samples), SAMPLES_MIN)
-        while len(samples) > most or now - samples[0][0] > FORGET_MS:
-            del samples[0]
+        self._histories.clear()
 
     def _sweep(self, now: int) -> None:
         # Objects go and are never asked for again: what is known of them must go too.
-        if now - self._swept_at >= SWEEP_MS:
+        # By time, not by questions: one list of ten thousand queues asks about a hundred thousand counters.
+        if now - self._swept_at >= _SWEEP_MS:
             self._swept_at = now
-            self._samples = {key: each for key, each in self._samples.items() if now - each[-1][0] < FORGET_MS}
-
-
-def _growth(samples: list[tuple[int, int]], now: int, value: int) -> float:
-    # From the newest on: it is some seconds back, however many there are.
-    recent = reversed(samples)
-    at, old = next((sample for sample in recent if now - sample[0] >= INTERVAL_MS), samples[0])
-    return round((value - old) * 1000 / (now - at), 1) if now > at else 0.0
+            self._samples = {key: sample for key, sample in self._samples.items() if now - sample[2] < FORGET_MS}
+            self._histories = {key: kept for key, kept in self._histories.items() if now - kept[-1][0] < FORGET_MS}
 
 
 def _sampled(samples: list[tuple[int, int]], history: History, now: int) -> dict[str, Any]:
