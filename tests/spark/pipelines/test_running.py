@@ -107,7 +107,7 @@ def test_killed_in_the_middle_its_outputs_are_those_of_an_undisturbed_run(
 ) -> None:
     stream, out = node.make(), "out-of-killed"
     node.declare(out, **{"x-message-deduplication": True, "x-cache-size": 100_000})
-    file = write_file(tmp_path, served, stream, out, rows=50)
+    file = write_file(tmp_path, served, stream, out, rows=100)
     count = 600
     node.publish(stream, [*orders(0, count - 1), b"poison"])
     log = (tmp_path / "log").open("w")
