@@ -161,6 +161,12 @@ def test_a_form_logs_in_too(broker: Broker) -> None:
     assert Asking(broker, None).ask("POST", "/api/login", b"username=guest&password=guest", **form).status == 200
 
 
+def test_another_sites_page_cannot_log_its_visitors_in(broker: Broker) -> None:
+    form = {"Content_Type": "application/x-www-form-urlencoded", "Sec_Fetch_Site": "cross-site"}
+    answer = Asking(broker, None).ask("POST", "/api/login", b"username=guest&password=guest", **form)
+    assert (answer.status, answer.json["error"]) == (403, "csrf")
+
+
 def test_a_user_without_a_tag_gets_no_session(broker: Broker) -> None:
     broker.add_user("plain", "secret")
     answer = Asking(broker, None).post("/api/login", {"username": "plain", "password": "secret"})
