@@ -136,8 +136,11 @@ class Clock:
         return busy
 
 
+_seen: dict[int, int] = {}
+
+
 def _own_cpu() -> float:
-    """Of this process and all below it, those that are gone included."""
+    """Of this process and all below it; those that are gone count with what they had used when they were last seen."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
@@ -147,8 +150,9 @@ def _own_cpu() -> float:
             continue
         pid = int(place.parent.name)
         parents[pid] = int(fields[1])
-        ticks[pid] = sum(int(field) for field in fields[11:15])
-    return sum(ticks[pid] for pid in ticks if _is_below(pid, parents)) / os.sysconf("SC_CLK_TCK")
+        ticks[pid] = int(fields[11]) + int(fields[12])
+    _seen.update({pid: used for pid, used in ticks.items() if _is_below(pid, parents)})
+    return sum(_seen.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def _is_below(pid: int, parents: dict[int, int]) -> bool:
@@ -240,8 +244,8 @@ def main(publishes: int, whole: int, cores: int) -> None:
         whole_path(limited, frames[whole], f"{folder}/out", clock, whole)
         hot = MessagePath(definitions(with_limits=True))
         result = hot.run(skewed(frames[whole]))
-        clock.measure("nine in ten for one queue: check and route", whole, result.routed.count)
-        clock.measure("nine in ten for one queue: queues", whole, result.events.count)
+        clock.measure("90 % for one queue: check, route", whole, result.routed.count)
+        clock.measure("90 % for one queue: queues", whole, result.events.count)
         spark.stop()
     linear = second / first / (publishes / small)
     report = {"cores": cores, "cpu_beyond_linear": round(linear - 1, 3), "rows": clock.rows}
@@ -251,8 +255,9 @@ def main(publishes: int, whole: int, cores: int) -> None:
 
 
 def show(report: dict[str, Any]) -> None:
-    beyond = f"{report['cpu_beyond_linear']:+.1%}"
-    table = Table(title=f"message path, {report['cores']} cores; ten times the rows cost {beyond} CPU each")
+    table = Table(
+        title=f"message path, {report['cores']} cores; ten times the rows: each {report['cpu_beyond_linear']:+.1%}"
+    )
     for name in ("", "rows", "seconds", "a second", "CPU s", "a second, alone", "load before"):
         table.add_column(name, justify="right" if name else "left")
     for row in report["rows"]:

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,9 +112,7 @@ def screen(broker: Broker, pipeline: Pipeline | None, totals: Totals, folder: Pa
 
 
 def totals_table(totals: Totals) -> Table:
-    table = Table(
-        title="totals of the minute, from the exchange totals", title_justify="left", box=None, pad_edge=False
-    )
+    table = Table(title="totals of the minute", title_justify="left", box=None, pad_edge=False)
     table.add_column("country")
     table.add_column("minute")
     table.add_column("orders", justify="right")
@@ -170,7 +169,9 @@ def draw(picture: str, shown: Group) -> None:
     """The screen as it was last, for the README."""
     console = Console(record=True, width=112, file=io.StringIO())
     console.print(shown)
-    console.save_svg(picture, title="make run")
+    # The fonts that Rich names are on somebody else's server; any monospaced one will do.
+    text = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="make run"), flags=re.DOTALL)
+    Path(picture).write_text(text, encoding="utf-8")
 
 
 def end(process: subprocess.Popen[str], name: str) -> None:

@@ -105,8 +105,8 @@ def test_unbound_queues_get_no_more_results() -> None:
         assert bodies(channel, "out") == []
 
 
-@pytest.mark.parametrize("arguments", [{}, {"x-pipeline": ""}, {"x-pipeline": 7}])
-def test_one_without_the_name_of_a_pipeline_is_refused(arguments: dict[str, object]) -> None:
+@pytest.mark.parametrize("arguments", [{"x-pipeline": ""}, {"x-pipeline": 7}])
+def test_what_is_no_name_of_a_pipeline_is_refused(arguments: dict[str, object]) -> None:
     with Broker() as broker, channel_of(broker) as channel:
         with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
             channel.exchange_declare("scoring", "x-pipeline", durable=True, arguments=arguments)

@@ -8,6 +8,7 @@ from tests.broker.harness import ChannelClient, Seen, World
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.properties import Properties
+from warren.broker import administer
 from warren.broker.stream import Stream
 
 LATER = 60_000
@@ -478,3 +479,34 @@ def test_a_reader_has_no_priority(channel: ChannelClient) -> None:
     channel.qos(1)
     code, text = channel.refused(methods.BasicConsume(queue="s", arguments=table_of({"x-priority": 1})))
     assert (code, text.endswith("of queue type rabbit_stream_queue")) == (406, True)
+
+
+# ---- watched ----
+
+
+def test_the_firehose_shows_what_readers_get(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    channel.declare("firehose")
+    channel.bind("firehose", "amq.rabbitmq.trace", "#")
+    administer.set_tracing(world.node, "/", True)
+    channel.publish("hello", "s")
+    reader = world.channel()
+    reader.qos(1)
+    consume(reader, x_stream_offset=Field("S", "first"))
+    administer.set_tracing(world.node, "/", False)
+    heard = [channel.got("firehose") for _ in range(2)]
+    assert [(one.routing_key, one.body) for one in heard] == [("publish.", b"hello"), ("deliver.s", b"hello")]
+
+
+def test_a_journey_ends_at_an_offset_and_waits_for_the_disk(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    channel.publish("first", "s")
+    channel.confirm()
+    world.store.holds = True
+    world.store.position += 1
+    channel.publish("traced", "s", properties=Properties(headers=table_of({"x-warren-trace": True})))
+    (journey,) = world.node.journeys.kept
+    assert [each.text for each in journey.stages if each.name == "queue"] == ["stream 's' took it at offset 1"]
+    assert journey.outcome == "waits for the disk"
+    world.sync()
+    assert channel.confirms() == [("ack", 1, False)]

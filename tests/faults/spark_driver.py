@@ -1,4 +1,5 @@
-"""A driver to be killed: two queries, of a stream and of a queue, each into files that are named after their batches.
+"""A driver to be killed: two queries, of a stream and of a queue, each into files that are named after their batches,
+and a third that publishes what is in the stream to a queue with deduplication.
 
     python -m tests.faults.spark_driver '{"uri": ..., "folder": ..., "mode": "run" | "drain" | "bounce", ...}'
 
@@ -52,6 +53,19 @@ class Driver:
         writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
         return writer.start()
 
+    def start_copy(self, now: bool = False) -> StreamingQuery:
+        """From the stream to a queue that looks out for repeated messages."""
+        options = {"uri": self._uri, "stream": "source-stream", "startingOffsets": "earliest", "timeout": "10"}
+        frame = self._spark.readStream.format("warren").options(**options).load()
+        writer = frame.select("body").writeStream.format("warren")
+        writer = writer.options(uri=self._uri, exchange="", routingKey="target", timeout="10")
+        writer = writer.option("checkpointLocation", str(self._folder / "checkpoint-copy"))
+        writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
+        return writer.start()
+
+    def start_all(self) -> list[StreamingQuery]:
+        return [*(self.start(source) for source in SOURCES), self.start_copy()]
+
     def _sink(self, source: str) -> Callable[[DataFrame, int], None]:
         folder = self._folder / f"rows-{source}"
         folder.mkdir(exist_ok=True)
@@ -77,7 +91,7 @@ class Driver:
         return write
 
     def run(self) -> None:
-        queries = [self.start(source) for source in SOURCES]
+        queries = self.start_all()
         say("ready")
         while all(query.isActive for query in queries):
             time.sleep(0.05)
@@ -90,6 +104,7 @@ class Driver:
             # Twice: the first may end with a batch that an earlier driver had planned.
             for _ in range(2):
                 self.start(source, now=True).awaitTermination()
+        self.start_copy(now=True).awaitTermination()
 
     def bounce(self, rounds: int, seed: int, kills_workers: bool, stop: Path) -> None:
         """Stop and start at random times. Failed queries are started again and counted."""
@@ -97,7 +112,7 @@ class Driver:
         failures = killed = done = 0
         say("ready")
         while done < rounds and not stop.exists():
-            queries = [self.start(source) for source in SOURCES]
+            queries = self.start_all()
             # Of ten, one is stopped before it has begun.
             if random.random() < 0.9:
                 wait_for_planning(queries)

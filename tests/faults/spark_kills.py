@@ -2,9 +2,9 @@
 
     python -m tests.faults.spark_kills --kills 25 --bounces 100 --workers 30 --brokers 20
 
-Unique messages go into a stream and into a queue all the time; two queries write them to files by batch. At the end
-everything is drained: each message that the broker confirmed is there once, and a batch that was repeated had the same
-rows.
+Unique messages go into a stream and into a queue all the time; two queries write them to files by batch, and a third
+publishes those of the stream to a queue with deduplication. At the end everything is drained: each message that the
+broker confirmed is there once, and a batch that was repeated had the same rows.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Report:
     query_failures: int = 0
     confirmed: int = 0
     batches: int = 0
+    # Messages that were published again, to a queue with deduplication.
+    copies: int = 0
     lost: int = 0
     duplicated: int = 0
     unexpected: int = 0
@@ -94,6 +96,15 @@ class Publisher(threading.Thread):
             self.join(30)
 
 
+def quick_python(folder: Path) -> Path:
+    """Ours, without the archive that Spark puts first: from there each process compiles all of pyspark anew."""
+    script = folder / "python"
+    without = "sed 's#[^:]*/pyspark.zip##; s#[^:]*/py4j[^:]*.zip##; s#::*#:#g; s#^:##'"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH=$(echo "$PYTHONPATH" | {without}) exec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
 class World:
     """A broker that can be killed, a publisher, and a folder with checkpoints and rows."""
 
@@ -104,11 +115,14 @@ class World:
         self._sabotage = sabotage
         self._port = 0
         self._drivers: list[subprocess.Popen[str]] = []
+        self._python = str(quick_python(folder))
         self.start_broker()
         self.uri = f"amqp://guest:guest@127.0.0.1:{self._port}/%2F"
         with self._channel() as channel:
             channel.queue_declare("source-stream", durable=True, arguments={"x-queue-type": "stream"})
             channel.queue_declare("source-queue", durable=True)
+            looking_out = {"x-message-deduplication": True, "x-cache-size": 1_000_000}
+            channel.queue_declare("target", durable=True, arguments=looking_out)
         self.publisher = Publisher(self.uri)
 
     def keep_classes(self) -> None:
@@ -144,6 +158,7 @@ class World:
     def driver(self, mode: str, strike: str = "", **more: object) -> subprocess.Popen[str]:
         given = {"uri": self.uri, "folder": str(self.folder), "mode": mode, **more}
         variables = environment(**{STRIKE: strike, VICTIMS: str(self.folder / "victims"), SABOTAGE: self._sabotage})
+        variables["PYSPARK_PYTHON"] = self._python
         with open(self.folder / "driver.log", "a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.spark_driver", json.dumps(given)],
@@ -228,9 +243,23 @@ class World:
             report.lost += len(self.publisher.confirmed[source] - rows.keys())
             report.unexpected += len(rows.keys() - self.publisher.attempted[source])
             report.duplicated += sum(count - 1 for count in rows.values())
+        self._count_copies()
         differences = self.folder / "differences"
         report.differences = len(differences.read_text().splitlines()) if differences.exists() else 0
         return report
+
+    def _count_copies(self) -> None:
+        copies: Counter[str] = Counter()
+        with self._channel() as channel:
+            while (found := channel.basic_get("target", auto_ack=True))[0] is not None:
+                copies[found[2].decode()] += 1
+        report = self.report
+        report.copies = len(copies)
+        report.lost += len(self.publisher.confirmed["stream"] - copies.keys())
+        report.unexpected += len(copies.keys() - self.publisher.attempted["stream"])
+        # A broker that was restarted has forgotten what it looked out for.
+        if not report.broker_kills:
+            report.duplicated += sum(count - 1 for count in copies.values())
 
     def _files(self, source: str) -> list[Path]:
         return [path for path in (self.folder / f"rows-{source}").iterdir() if path.suffix != ".new"]

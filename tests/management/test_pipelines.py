@@ -94,3 +94,10 @@ def test_an_exchange_that_is_a_pipeline_shows_how_that_is_doing(api: Asking) -> 
     api.put("/api/pipelines/%2F/scores", STATUS)
     assert api.get("/api/exchanges/%2F/scoring").json["pipeline"] == {**shown, "state": "running"}
     assert api.get("/api/queues/%2F/pipeline.scoring").json["type"] == "stream"
+
+
+def test_a_policy_may_name_the_pipeline_of_an_exchange(broker: Broker, api: Asking) -> None:
+    assert api.put("/api/exchanges/%2F/guessing", {"type": "x-pipeline"}).status == 201
+    assert api.get("/api/exchanges/%2F/guessing").json["pipeline"]["name"] == ""
+    broker.set_policy("spark", "^guess", {"pipeline": "guesses"}, apply_to="exchanges")
+    assert api.get("/api/exchanges/%2F/guessing").json["pipeline"]["name"] == "guesses"

@@ -37,8 +37,8 @@ BINDINGS = (
     ("lost", "unrouted", ""),
     ("graveyard", "dead", ""),
 )
-# Of each round, and how long until the next: about 300 messages a second.
-ROUND = 15
+# Of each round, and how long until the next: about a hundred messages a second.
+ROUND = 6
 PAUSE = 0.05
 # Every so many a consumer gives one up, which so becomes a dead letter.
 REJECTED = 40

@@ -36,6 +36,25 @@ def test_a_wrong_password_is_said_in_words(browser: Browser, broker: Broker) -> 
     visitor.leave()
 
 
+def test_a_user_without_the_tag_is_told_what_is_missing(browser: Browser, broker: Broker) -> None:
+    broker.add_user("nobody", "nobody")
+    visitor = Visitor(browser, broker)
+    visitor.page.goto(broker.http_url)
+    visitor.page.get_by_label("User").fill("nobody")
+    visitor.page.get_by_label("Password").fill("nobody")
+    visitor.page.keyboard.press("Enter")
+    expect(visitor.page.get_by_text("an administrator can give it the management tag")).to_be_visible()
+    visitor.leave()
+
+
+def test_a_broker_that_went_away_is_said_to_be_away(browser: Browser) -> None:
+    with Broker(http=True) as leaving:
+        visitor = Visitor(browser, leaving).enter()
+    expect(visitor.page.locator("header .state")).to_have_text("No answer")
+    expect(visitor.page.get_by_text("The broker does not answer. What is shown may be old")).to_be_visible()
+    visitor.leave()
+
+
 def test_logging_out_leads_back_to_the_login(browser: Browser, broker: Broker) -> None:
     visitor = Visitor(browser, broker).enter()
     visitor.page.get_by_role("button", name="Log out").click()

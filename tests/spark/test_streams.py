@@ -12,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from tests.spark.broker_under_test import BrokerUnderTest, numbered
+from warren import Broker
 from warren.errors import WarrenError
 from warren.spark.batch import BatchReader
 from warren.spark.consume import DataLoss
@@ -217,6 +218,20 @@ def test_messages_that_retention_took_are_missed(warren: BrokerUnderTest) -> Non
     left = read_micro_batch(lenient, {name: 0}, end)
     assert 0 < len(left) < 200
     assert left[-1]["offset"] == 199
+
+
+def test_a_planner_leaves_nothing_unacknowledged(warren_broker: Broker) -> None:
+    broker = BrokerUnderTest(warren_broker.url, is_warren=True)
+    name = broker.make()
+    broker.publish(name, numbered(20))
+    reader = stream_reader(broker, stream=name)
+    for _ in range(3):
+        reader.initialOffset()
+        reader.latestOffset({name: 0}, ReadAllAvailable())
+    unacked = warren_broker.call(lambda node: node.vhosts["/"].queues[name].unacked)
+    assert unacked == 0
+    assert reader._client is not None
+    reader._client.abandon()
 
 
 def test_a_partition_of_sparks_own_is_empty(warren: BrokerUnderTest) -> None:

@@ -57,6 +57,7 @@ _CHOICES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 
 _TEXTS: Final[dict[str, str]] = {
     "alternate-exchange": "is not a valid alternate exchange name",
+    "pipeline": "is not a valid pipeline name",
     "dead-letter-exchange": "is not a valid dead letter exchange name",
     "dead-letter-routing-key": "is not a valid dead letter routing key",
     "federation-upstream": "is not a valid federation upstream name",

@@ -20,7 +20,7 @@ from warren.broker.consumer import Consumer
 from warren.broker.message import NEVER, Delivery, Entry, Message, Origin
 from warren.broker.policy_settings import age_in_ms
 from warren.broker.queue import Queue
-from warren.broker.stream_browse import browse_stream
+from warren.broker.stream_browse import browse_stream, message_of
 from warren.broker.stream_log import KEPT_CHANNEL, SEGMENT_BYTES, StreamCursor, StreamLog, StreamRecord
 from warren.errors import NotImplementedByBroker, PreconditionFailed
 
@@ -160,6 +160,8 @@ class Stream(Queue):
                 self.counters.delivered += 1
                 self.unacked += 1
                 consumer.send_record(record)
+                if self.node.is_watched:
+                    self.node.watch_delivery(consumer.channel, self, Entry(message_of(record), self, 0, NEVER))
         return used
 
     def get(self) -> Entry | None:

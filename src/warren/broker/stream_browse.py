@@ -17,12 +17,12 @@ def browse_stream(queue: Queue, log: StreamLog, after: i64, limit: i64) -> list[
         record = cursor.next()
         if record is None:
             break
-        entries.append(Entry(_message(record), queue, record.offset + 1, NEVER))
+        entries.append(Entry(message_of(record), queue, record.offset + 1, NEVER))
     cursor.close()
     return entries
 
 
-def _message(record: StreamRecord) -> Message:
+def message_of(record: StreamRecord) -> Message:
     wire = record.wire
     size = wire[0]
     exchange = wire[1 : 1 + size].decode("utf-8", "surrogateescape")

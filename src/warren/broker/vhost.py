@@ -16,7 +16,7 @@ from warren.broker.arguments import CLASSIC, STREAM, check_queue_arguments, queu
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
-from warren.broker.exchanges.pipeline import PipelineExchange, is_input
+from warren.broker.exchanges.pipeline import NAME_ARGUMENT, NAME_SETTING, PipelineExchange, is_input
 from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
@@ -348,6 +348,8 @@ class VHost:
         argument = exchange.arguments.get("alternate-exchange")
         alternate = definition.get("alternate-exchange") if argument is None else argument.value
         exchange.alternate = alternate if isinstance(alternate, str) else None
+        if isinstance(exchange, PipelineExchange) and NAME_ARGUMENT not in exchange.arguments:
+            exchange.pipeline = str(definition.get(NAME_SETTING, ""))
         exchange.policy = None if policy is None else policy.name
         exchange.operator_policy = None if operator is None else operator.name
 

@@ -18,6 +18,7 @@ from warren.broker.firehose import trace_publish
 from warren.broker.journey import Awaited, Journey
 from warren.broker.message import NEVER, Delivery, Message
 from warren.broker.queue import Queue
+from warren.broker.stream import Stream
 from warren.errors import AmqpError
 
 if TYPE_CHECKING:
@@ -178,6 +179,8 @@ def _fate(before: _Before) -> str:
         return f"{name} is full ({limits}) and refused it ({queue.options.overflow})"
     if counters.published == before.published:
         return f"{name} took it for a duplicate"
+    if isinstance(queue, Stream):
+        return f"stream {name} took it at offset {queue.log.next_offset - 1}"
     if counters.delivered + counters.delivered_no_ack > before.delivered and queue.backing.length <= before.length:
         return f"{name} handed it straight to a consumer"
     if queue.backing.length <= before.length and queue.options.has_length_limit:
@@ -192,7 +195,8 @@ def _note_answer(channel: Channel, delivery: Delivery, before: list[_Before], jo
         journey.outcome = "returned" if is_returned else "dropped"
         journey.note("answer", "basic.return, 312 NO_ROUTE" if is_returned else "no queue, and not mandatory: dropped")
     is_refused = any(each.queue.counters.rejected_publishes > each.refused for each in before)
-    is_durable = delivery.message.persistent and any(each.queue.durable for each in before)
+    is_persistent = delivery.message.persistent
+    is_durable = any(each.queue.durable and (is_persistent or each.queue.keeps_all) for each in before)
     if is_durable:
         journey.note("store", f"position {node.store.position} of the log, on disk up to {node.store.synced}")
     if before and not journey.outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -79,7 +80,7 @@ def status_table(status: Status) -> Group:
             f"{query['batch_ms']:,} ms" if query["batch_ms"] else "",
             str(query["misfits"] or ""),
             str(query["restarts"] or ""),
-            query["sink"],
+            query["sink"].replace(f"{Path.cwd()}/", ""),
         )
     errors = [(query["name"], query["last_error"]) for query in status["queries"] if query["last_error"]]
     if status["error"] and not errors:

@@ -19,6 +19,7 @@ from warren.errors import WarrenError
 from warren.spark.requirements import require_pyspark
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import DataFrame, SparkSession
 
     from warren.spark.path import MessagePath
@@ -71,6 +72,7 @@ def route(
     warren route --definitions defs.json --publishes messages.parquet --out result --what-if other.json
     """
     require_pyspark()
+    _check_publishes(publishes)
     _check_out(out, overwrite)
     from warren.spark.path import MessagePath
 
@@ -138,13 +140,25 @@ def _check_out(out: str, overwrite: bool) -> None:
         raise WarrenError(f"{out} is not empty; choose another folder, or --overwrite what is there")
 
 
-def _read(spark: SparkSession, publishes: str) -> DataFrame:
+def _check_publishes(publishes: str) -> None:
+    """Before Spark starts, which takes its time."""
     if "://" not in publishes and not Path(publishes).exists():
         raise WarrenError(f"cannot read {publishes}: No such file or directory")
-    publishes = _whole(publishes)
-    if publishes.endswith((".json", ".jsonl")):
-        return spark.read.json(publishes)
-    return spark.read.parquet(publishes)
+
+
+def _read(spark: SparkSession, publishes: str) -> DataFrame:
+    place = _whole(publishes)
+    if place.endswith((".json", ".jsonl")):
+        return spark.read.json(place, multiLine=_is_list(place))
+    return spark.read.parquet(place)
+
+
+def _is_list(place: str) -> bool:
+    """One JSON list, as `warren trace --json` prints it, and not a line for each message."""
+    if "://" in place or not Path(place).is_file():
+        return False
+    with Path(place).open(encoding="utf-8") as file:
+        return file.read(100).lstrip().startswith("[")
 
 
 def _whole(place: str) -> str:
@@ -193,12 +207,13 @@ def _bar(spark: SparkSession, steps: int, is_silent: bool) -> Iterator[Callable[
             yield follower.step
         finally:
             follower.stop()
+            follower.join()
 
 
 class _Follower(threading.Thread):
     def __init__(self, spark: SparkSession, progress: Progress, task: TaskID) -> None:
         super().__init__(daemon=True)
-        self._tracker = spark.sparkContext.statusTracker()
+        self._tracker = _tracker(spark)
         self._progress = progress
         self._task = task
         self._done = -1
@@ -209,7 +224,7 @@ class _Follower(threading.Thread):
         self._progress.update(self._task, description=name, completed=self._done)
 
     def run(self) -> None:
-        while not self._is_over.wait(_POLL_SECONDS):
+        while self._tracker is not None and not self._is_over.wait(_POLL_SECONDS):
             stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
             tasks = sum(stage.numTasks for stage in stages if stage is not None)
             done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
@@ -218,7 +233,16 @@ class _Follower(threading.Thread):
 
     def stop(self) -> None:
         self._is_over.set()
-        self.join()
+
+
+def _tracker(spark: SparkSession) -> StatusTracker | None:
+    """None with Spark Connect, which does not tell."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sparkContext.statusTracker()
+    except PySparkException:
+        return None
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------

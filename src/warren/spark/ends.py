@@ -17,6 +17,7 @@ from typing import Final
 from warren.amqp.constants import FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
 from warren.amqp.fields import Field
 from warren.amqp.methods import (
+    BasicAck,
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
@@ -57,6 +58,8 @@ class Probe:
         self._seen: dict[str, Seen] = {}
         self._deliver: BasicDeliver | None = None
         self._missing = 0
+        self._last_tag = 0
+        self._acked = 0
 
     def call(self, method: Method, answer: type[Method]) -> Method:
         self._client.send([frame_of(method)])
@@ -86,6 +89,10 @@ class Probe:
     def cancel(self, tag: str) -> None:
         self.call(BasicCancel(tag), BasicCancelOk)
         del self._seen[tag]
+        # A broker remembers what is not acknowledged as long as the channel lives, and some do not for ever.
+        if self._last_tag > self._acked:
+            self._client.send([frame_of(BasicAck(self._last_tag, True))])
+            self._acked = self._last_tag
 
     def wait(self, seen: Seen, timeout: float) -> bool:
         """Until the consumer has been sent something; False when nothing came in time."""
@@ -133,6 +140,7 @@ class Probe:
             if not isinstance(method, BasicDeliver):
                 return method
             self._deliver = method
+            self._last_tag = method.delivery_tag
             return None
         deliver = self._deliver
         assert deliver is not None

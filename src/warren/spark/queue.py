@@ -17,6 +17,7 @@ from warren.client.connection import Client, ConnectionLost
 from warren.errors import WarrenError
 from warren.spark.batch import read_partition
 from warren.spark.consume import open_client
+from warren.spark.inbox import QueueRefused
 from warren.spark.options import ReadOptions
 from warren.spark.queue_browse import BrowsePlanner
 from warren.spark.queue_spool import Spool, SpoolPartition, SpoolPlanner, read_spool
@@ -53,8 +54,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = 0 if isinstance(limit, ReadAllAvailable) else self._options.max_offsets
         try:
             return {self._name: self._available(place, most or NO_LIMIT)}
-        except ConnectionLost:
-            # Since the last time; a broker that is gone for good will say so now.
+        except (ConnectionLost, QueueRefused):
+            # Since the last time, by a restart or for acknowledging too late. What is wrong for good is told now.
             self._connected().close()
             self._planner = None
             return {self._name: self._available(place, most or NO_LIMIT)}

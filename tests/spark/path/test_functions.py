@@ -215,7 +215,7 @@ def test_an_empty_batch_is_no_problem() -> None:
         ([{"queue": "q", "ack": 2}], r"consumers\[0\].ack: must be a number from 0 to 1"),
         ([{"queue": "q", "prefetch": -1}], r"consumers\[0\].prefetch: must be a whole number from 0 to 65535"),
         ([{"queue": "q", "ack": 0, "requeue": True}], r"consumers\[0\].ack: must be above 0 where"),
-        ("missing.json", "cannot read missing.json"),
+        ("missing.json", r"cannot read missing\.json"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_of_consumers_is_refused_with_its_place(given: Any, said: str) -> None:

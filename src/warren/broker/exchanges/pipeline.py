@@ -14,8 +14,9 @@ from warren.broker.exchanges.topic import TopicExchange
 from warren.errors import PreconditionFailed
 
 PIPELINE: Final = "x-pipeline"
-# The pipeline's name, in the arguments of the exchange.
+# The pipeline's name, in the arguments of the exchange, or else in a policy.
 NAME_ARGUMENT: Final = "x-pipeline"
+NAME_SETTING: Final = "pipeline"
 # Marks the binding that leads to the input.
 INPUT_ARGUMENT: Final = "x-pipeline-input"
 RESULT_HEADER: Final = "x-pipeline-result"
@@ -27,8 +28,11 @@ def input_of(exchange: str) -> str:
 
 
 def pipeline_named_in(arguments: Table) -> str:
+    """Empty when they name none: a policy may."""
     field = arguments.get(NAME_ARGUMENT)
-    if field is None or not isinstance(field.value, str) or not field.value:
+    if field is None:
+        return ""
+    if not isinstance(field.value, str) or not field.value:
         raise PreconditionFailed(f"Invalid argument, '{NAME_ARGUMENT}' must name the pipeline")
     return field.value
 

@@ -35,6 +35,11 @@ const PLACES = [
   ["definitions", "Definitions", "definitions", definitionsView],
 ];
 
+const LOGIN_REFUSALS = {
+  "Login failed": "That user and password do not fit together.",
+  "Not management user": "This user may not use the page: an administrator can give it the management tag.",
+  "User can only log in via localhost": "This user may log in only from the machine that the broker runs on.",
+};
 const ALARMS = { fd: "file descriptors" };
 const THEMES = [
   ["", "System theme"],
@@ -56,7 +61,7 @@ function showLogin(message) {
     try {
       await enter(await logIn(user, password));
     } catch (error) {
-      problem.say(error.message === "Login failed" ? "That user and password do not fit together." : error.message);
+      problem.say(LOGIN_REFUSALS[error.message] ?? error.message);
       form.elements.password.select();
     }
     button.disabled = false;

@@ -73,7 +73,7 @@ export function exchangeName(name) {
 
 // An argument's or header's value: text as it is, all else as JSON.
 export function plain(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
 // What fits in a table's cell or a drawing.

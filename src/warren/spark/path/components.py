@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from warren.broker.exchanges.base import Envelope
 from warren.broker.node import Node
@@ -16,7 +17,7 @@ from warren.broker.route import is_cacheable, route
 from warren.broker.schedule import Schedule, schedule_of
 from warren.broker.stream import Stream
 from warren.broker.vhost import VHost
-from warren.spark.path.topology import Name, queues_of
+from warren.spark.path.topology import Name, Topology, queues_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class Components:
     of_queue: list[int]
     # By number of the component: whether a message without a TTL that enters stays where it is for ever.
     is_plain: list[bool]
+
+
+@lru_cache(maxsize=4)
+def known_components(topology: Topology, consumed: frozenset[Name] = frozenset()) -> Components:
+    """Once for each worker process, however many tasks it has."""
+    return components_of(topology.sample, consumed)
 
 
 def components_of(node: Node, consumed: frozenset[Name] = frozenset()) -> Components:

@@ -42,7 +42,8 @@ class Difference:
     def routes(self) -> DataFrame:
         """Publishes that are answered differently. `before` and `after` are queues, or what is said instead."""
         before, after = self._topologies
-        frame = with_span(self._source, None, None)
+        is_timed = before.changes or after.changes
+        frame = with_span(self._source, None, None) if is_timed else self._source.frame()
         both = with_route(with_route(frame, self._source, before, None, "one"), self._source, after, None, "other")
         told = both.select(
             "vhost", "publisher", "sequence", "exchange", "routing_key",

@@ -14,7 +14,8 @@ from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -23,7 +24,7 @@ from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.columns import Defaults, Publishes, question
 from warren.spark.path.components import Components, components_of
-from warren.spark.path.consumers import Crew, read_crew
+from warren.spark.path.consumers import Crew, attach, read_crew
 from warren.spark.path.play import Player
 from warren.spark.path.result import PathResult
 from warren.spark.path.routing import SPARK_TYPE, router_of
@@ -96,7 +97,9 @@ class MessagePath:
     def route(self, publishes: DataFrame, *, user: str | None = None, vhost: str = "/") -> DataFrame:
         """Check and route alone: the publishes' columns and `route`, what the broker says to each."""
         source = Publishes(publishes, Defaults(default_user(self.topology, publishes, user), vhost))
-        return with_route(with_span(source, None, None), source, self.topology, None)
+        # Only routes that change with time ask when it all began.
+        frame = with_span(source, None, None) if self.topology.changes else source.frame()
+        return with_route(frame, source, self.topology, None)
 
 
 class Stages:
@@ -128,13 +131,22 @@ class Stages:
             # What the last batch left comes first: what is known of the queues, then what is in them.
             chosen = chosen.withColumn("stage", sf.lit(PUBLISH)).unionByName(state, allowMissingColumns=True)
             sort = ["stage", sf.when(sf.col("stage") < PUBLISH, sf.col("sequence")), *order]
-        count = self._partitions or rows.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
+        count = self._partitions or default_partitions(rows.sparkSession)
         player = self._player
         return (
             chosen.repartition(count, "component")
             .sortWithinPartitions(*sort)
             .mapInArrow(lambda batches: player(batches), events.SPARK_SCHEMA)
         )
+
+
+def default_partitions(spark: SparkSession) -> int:
+    """More than cores, so that whoever shares a task with a hot component is few."""
+    try:
+        return spark.sparkContext.defaultParallelism * _TASKS_PER_CORE
+    except PySparkException:
+        # Spark Connect keeps its cores to itself.
+        return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
 def with_span(source: Publishes, starts_at: datetime | None, until: datetime | None) -> DataFrame:
@@ -192,6 +204,7 @@ def check_crew(topology: Topology, crew: Crew | None) -> None:
     for at, plan in enumerate(crew.plans):
         if (plan.vhost, plan.queue) not in topology.queues:
             raise WarrenError(f"consumers: consumers[{at}].queue: no queue '{plan.queue}' in vhost '{plan.vhost}'")
+    attach(topology.node(), crew)
 
 
 def _millis(time: datetime) -> int:

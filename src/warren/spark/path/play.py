@@ -20,7 +20,7 @@ from warren.broker.queue import Queue
 from warren.broker.schedule import Schedule
 from warren.broker.stream import Stream
 from warren.spark.path import events
-from warren.spark.path.components import components_of
+from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.events import Event
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
@@ -68,7 +68,7 @@ class Player:
     def _simulation(self, starts_at: int) -> Simulation:
         crew = self.crew
         consumed = frozenset() if crew is None else crew.queues
-        components = components_of(self.topology.sample, consumed)
+        components = known_components(self.topology, consumed)
         return Simulation(self.topology, components, crew, starts_at, self.in_memory)
 
     def _contents(self, simulation: Simulation) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ class Rows:
         self._properties = encoded_properties(
             self._columns.get("properties"), self._columns.get("headers"), self._columns.get("headers_raw"), self._count
         )
-        self._lists = [self._listed(name) for name in _PLAIN]
+        self._plain = list(zip(*[self._listed(name) for name in _PLAIN], strict=True))
         via = self._columns["via"]
         self._offsets = via.offsets.to_pylist()
         queues, exchanges = via.values.flatten()
@@ -123,7 +123,7 @@ class Rows:
 
     def publish(self, at: int) -> Publish:
         component, message, vhost, publisher, sequence, user, exchange, key, mandatory, size, time, may_refuse = (
-            column[at] for column in self._lists
+            self._plain[at]
         )
         properties = NO_PROPERTIES if self._properties is None else self._properties[at]
         assert not isinstance(properties, BadTable), "refused rows go to no queue"

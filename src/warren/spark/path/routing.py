@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
-from warren.spark.path.components import components_of
+from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.matcher import SYNTAX_ERROR, Matcher, Question, Verdict
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
@@ -48,7 +48,7 @@ class Router:
         consumed = frozenset() if crew is None else crew.queues
         self._topology = topology
         self._crew = crew
-        self._components = components_of(topology.sample, consumed)
+        self._components = known_components(topology, consumed)
         self._matchers: dict[int, Matcher] = {}
         # Frame -> routing key -> number of the verdict.
         self._known: dict[tuple[Any, ...], dict[str, int]] = {}

@@ -129,6 +129,10 @@ class Simulation:
         self.host.listen(self.node)
         self.queues: list[Queue] = queues_of(self.node)
         self._numbers = {queue: number for number, queue in enumerate(self.queues)}
+        self._names = {queue: name_of_queue(queue) for queue in self.queues}
+        self._choosy = {
+            queue for queue in self.queues if queue.deduplication is not None or queue.options.rejects_when_full
+        }
         self._components = components.of_queue
         self._exchanges = topology.exchanges
         self._posts: list[Post] = [] if crew is None else attach(self.node, crew)
@@ -206,13 +210,16 @@ class Simulation:
         content = content_frames(1, publish.properties, body, 0)
         delivery, routed = door.judge(arguments, content, publish.body_size)
         queues = [queue for queue in routed if self._components[self._numbers[queue]] == publish.component]
-        before = [(queue.counters.published, queue.counters.rejected_publishes) for queue in queues]
+        # Those that may not take it in: what they did is seen from their counters.
+        choosy = [queue for queue in queues if queue in self._choosy]
+        before = [(queue.counters.published, queue.counters.rejected_publishes) for queue in choosy]
         self._current = publish
         accepted = door.deliver(delivery, queues)
         if self.streams:
             self._read_streams()
         self._current = None
-        self._note_unentered(publish, queues, before)
+        if choosy:
+            self._note_unentered(publish, choosy, before)
         self._end_turn()
         if publish.may_refuse:
             self.events.rows.append(Event(
@@ -275,7 +282,7 @@ class Simulation:
         publisher, sequence = named(body_of(message.content))
         publish = self._current
         origin = message.origin
-        vhost, name = name_of_queue(queue)
+        vhost, name = self._names[queue]
         if publish is not None:
             reason, from_queue = PUBLISHED, None
             via = self._exchanges[publish.via[self._numbers[queue]]][1]
