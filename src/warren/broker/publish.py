@@ -85,7 +85,8 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     else:
         peek = peek_properties(content, FLAGS_AT, 7 + header)
         headers = content[peek.headers_start : peek.headers_end] if peek.headers_end > 0 else b""
-        if headers and HEADER_BYTES in headers:
+        # find(), not `in`: that tries the name as a number first, and fails at twice the cost.
+        if headers and headers.find(HEADER_BYTES) >= 0:
             node.watch_publish(channel, arguments, content, body_size, True)
             return
         seqno = read_properties(channel, message, peek, headers)
@@ -143,7 +144,7 @@ def read_properties(channel: Channel, message: Message, peek: PropertyPeek, head
     message.persistent = peek.delivery_mode == 2
     message.priority = max(peek.priority, 0)
     # Both names end in it, so most headers need not be decoded.
-    if headers and b"CC" in headers:
+    if headers and headers.find(b"CC") >= 0:
         checks.take_extra_keys(message, decode_table(headers, 0, len(headers)))
     return seqno
 

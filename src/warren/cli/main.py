@@ -13,6 +13,8 @@ from warren import __version__
 from warren.errors import WarrenError
 
 EXIT_INTERRUPTED: Final = 130
+# Packages that a broker does without.
+OF_EXTRA_SPARK: Final = {"deltalake", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "yaml"}
 # Module and name of each command.
 COMMANDS: Final = {
     "archive": ("warren.cli.archive", "archive"),
@@ -76,6 +78,10 @@ def main() -> None:
         sys.exit(warren.main(prog_name="warren", standalone_mode=False))
     except WarrenError as error:
         fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in OF_EXTRA_SPARK:
+            raise
+        fail(f"this needs {error.name}, which comes with: pip install 'warren[spark]'")
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.format_message())
         sys.exit(1)

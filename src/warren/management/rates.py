@@ -9,7 +9,7 @@ from typing import Any, Final
 INTERVAL_MS: Final = 5_000
 FORGET_MS: Final = 600_000
 SAMPLES_MAX: Final = FORGET_MS // INTERVAL_MS
-_SWEEP_EVERY: Final = 1_000
+_SWEEP_MS: Final = 60_000
 
 Key = tuple[str, ...]
 
@@ -28,7 +28,7 @@ class Rates:
         self._samples: dict[Key, tuple[int, int, int, int]] = {}
         # When, and how much it was, oldest first; only of those that somebody asks the history of.
         self._histories: dict[Key, deque[tuple[int, int]]] = {}
-        self._asked = 0
+        self._swept_at = 0
 
     def rate(self, key: Key, value: int, now: int) -> float:
         """Per second, since the last sample that is old enough."""
@@ -63,8 +63,9 @@ class Rates:
 
     def _sweep(self, now: int) -> None:
         # Objects go and are never asked for again: what is known of them must go too.
-        self._asked += 1
-        if self._asked % _SWEEP_EVERY == 0:
+        # By time, not by questions: one list of ten thousand queues asks about a hundred thousand counters.
+        if now - self._swept_at >= _SWEEP_MS:
+            self._swept_at = now
             self._samples = {key: sample for key, sample in self._samples.items() if now - sample[2] < FORGET_MS}
             self._histories = {key: kept for key, kept in self._histories.items() if now - kept[-1][0] < FORGET_MS}
 

@@ -16,7 +16,7 @@ from warren.broker.rehearsal import rehearse
 from warren.management.calls import Call, Needs, done, route
 from warren.management.listing import Item, Lister
 from warren.management.refusals import bad_request, not_found
-from warren.management.spec import NUMBER, OBJECT, TEXT, gives, list_of, shape, takes
+from warren.management.spec import NUMBER, OBJECT, TEXT, asks, gives, list_of, shape, takes
 from warren.management.times import iso
 
 COUNT_MAX: Final = 10_000
@@ -83,7 +83,8 @@ def describe_match(match: Match) -> Item:
     }
 
 
-@gives({200: list_of(_JOURNEY)})
+@asks(page=NUMBER, page_size=NUMBER)
+@gives({200: {"oneOf": [list_of(_JOURNEY), shape(("items", "page"), items=list_of(_JOURNEY), page=NUMBER)]}})
 async def list_journeys(call: Call) -> Response:
     """The latest journeys, newest first."""
     return JSONResponse(Lister(call.query, describe, {}).answer(list(reversed(call.node.journeys.kept))))

@@ -193,10 +193,10 @@ class DiskStreamLog(StreamLog):
         return None
 
     def block_at(self, segment: StreamSegment, position: i64) -> Block | None:
-        """What is in memory from there on."""
-        for block in self._tail:
-            if block.segment is segment and block.start <= position < block.start + len(block.data):
-                return block
+        """What is in memory from there on. The youngest first: there may be thousands, and most who ask read along."""
+        for block in reversed(self._tail):
+            if block.segment is segment and block.start <= position:
+                return block if position < block.start + len(block.data) else None
         return None
 
     def read(self, segment: StreamSegment, position: i64, size: i64) -> bytes:

@@ -51,6 +51,8 @@ export class Growth {
   }
 }
 
+// What streams hold waits for nobody: it is there to stay.
+const STREAMS = "/api/queues?type=stream&page=1&page_size=500&columns=messages_ready";
 const NAMES = ["publish", "deliver", "ack", "redeliver", "ready", "unacked", "memory", "memoryLimit", "wait", "answer"];
 
 class History extends EventTarget {
@@ -82,14 +84,15 @@ class History extends EventTarget {
     const overview = await get("/api/overview", signal);
     const answer = performance.now() - began;
     const [node] = isMonitoring() ? await get("/api/nodes", signal) : [null];
+    const streams = await get(STREAMS, signal);
     this.overview = overview;
     this.node = node ?? null;
     this.error = null;
-    this.add(Date.now() / 1000, answer);
+    this.add(Date.now() / 1000, answer, sumOf(streams.items));
     this.dispatchEvent(new Event("change"));
   }
 
-  add(now, answer) {
+  add(now, answer, kept) {
     const { message_stats: stats, queue_totals: totals } = this.overview;
     const rates = this.growth.rates(now, {
       publish: stats.publish,
@@ -103,7 +106,7 @@ class History extends EventTarget {
       unacked: totals.messages_unacknowledged,
       memory: this.node?.mem_used,
       memoryLimit: this.node?.mem_limit,
-      wait: waitingTime(totals.messages_ready, rates.deliver),
+      wait: waitingTime(totals.messages_ready - kept, rates.deliver),
       answer,
     });
   }
@@ -114,9 +117,13 @@ class History extends EventTarget {
   }
 }
 
+function sumOf(streams) {
+  return streams.reduce((sum, stream) => sum + (stream.messages_ready ?? 0), 0);
+}
+
 // Little's law: so many wait, so many leave per second, so long does one wait. Unknown while nothing leaves.
 export function waitingTime(ready, leaving) {
-  if (ready === 0) return 0;
+  if (ready <= 0) return 0;
   return leaving > 0 ? (ready / leaving) * 1000 : null;
 }
 

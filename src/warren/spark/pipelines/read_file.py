@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from warren.errors import WarrenError
 from warren.spark.pipelines.check import check
-from warren.spark.pipelines.document import Mistakes, Node, parse, read_text
+from warren.spark.pipelines.document import Mistakes, Node, read_text
 from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Restart, Sink, Source, View
 from warren.spark.pipelines.read_sink import read_dead_letters, read_sink
 from warren.spark.pipelines.read_source import read_source, read_watermark
@@ -31,6 +31,9 @@ def load(path: Path, environment: Mapping[str, str] = os.environ) -> Definition:
 
 
 def loads(text: str, file: str, base: Path, environment: Mapping[str, str] = os.environ) -> Definition:
+    # Only here: the command's help is there without PyYAML too.
+    from warren.spark.pipelines.yaml_tree import parse
+
     mistakes = Mistakes(file)
     node = parse(text, mistakes, environment)
     definition = None if node is None else read(Section(node, "", mistakes), file, base, mistakes)
