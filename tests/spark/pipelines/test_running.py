@@ -11,13 +11,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.dataset as dataset
 import pytest
+from deltalake import write_deltalake
 
 from tests.cli.serving import environment, run_warren
 from tests.management.asking import Asking
 from tests.spark.broker_under_test import BrokerUnderTest
 from warren import Broker
+from warren.errors import WarrenError
 from warren.spark import Pipeline
 from warren.spark.pipelines.read_file import load
 from warren.spark.pipelines.runner import run
@@ -177,3 +180,69 @@ def test_clients_publish_to_a_pipeline_and_consume_its_results(
     ]
     shown = Asking(served).get("/api/exchanges/%2F/scoring").json["pipeline"]
     assert shown == {"name": "scores", "state": "finished", "input": "pipeline.scoring"}
+
+
+KINDS = """\
+pipeline: kinds
+broker: {broker}
+sources:
+  notes:
+    stream: {stream}
+    body: text
+    expect: {{short: length(body) < 10}}
+  entries:
+    files: in/*.json
+    schema: id BIGINT, word STRING
+  words:
+    delta: words
+views:
+  joined: SELECT entries.id, words.meaning FROM entries JOIN words ON entries.word = words.word
+  counted: SELECT meaning, count(*) AS n FROM joined GROUP BY meaning
+sinks:
+  shown: {{from: counted, console: true, mode: complete}}
+  out: {{from: notes, queue: kinds.out}}
+dead-letters:
+  exchange: kinds.dead
+  routing-key: misfit
+"""
+
+
+def test_files_tables_texts_and_the_terminal_are_sources_and_sinks_too(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = node.make()
+    node.publish(stream, [b"tea", b"much too long"])
+    with node.channel() as channel:
+        channel.exchange_declare("kinds.dead", "topic", durable=True)
+        channel.queue_declare("kinds.misfits", durable=True)
+        channel.queue_bind("kinds.misfits", "kinds.dead", "misfit")
+    write_deltalake(str(tmp_path / "words"), pa.table({"word": ["tee", "bier"], "meaning": ["tea", "beer"]}))
+    (tmp_path / "in").mkdir()
+    rows = [{"id": number, "word": "tee" if number else "bier"} for number in range(3)]
+    (tmp_path / "in" / "a.json").write_text("\n".join(json.dumps(row) for row in rows))
+    (tmp_path / "kinds.yaml").write_text(KINDS.format(broker=node.uri, stream=stream))
+    status = run(load(tmp_path / "kinds.yaml"), once=True, spark=spark)
+    assert status["state"] == "finished"
+    assert [body for _, _, body in node.get_all("kinds.out")] == [b"tea"]
+    ((_, properties, body),) = node.get_all("kinds.misfits")
+    assert (body, properties.headers["x-misfit-reason"]) == (
+        b"much too long",
+        'expectation "short" is not met: length(body) < 10',
+    )
+    shown = capsys.readouterr().out
+    assert "shown, batch 0" in shown
+    assert {"beer    │ 1", "tea     │ 2"} <= {line.strip("│ \n") for line in shown.splitlines()}
+
+
+def test_a_mistake_that_only_spark_can_find_is_told_in_one_line(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    pipeline = Pipeline("mistaken", broker=node.uri, folder=tmp_path)
+    pipeline.source("notes", stream=node.make()).view("wrong", "SELECT amont FROM notes")
+    pipeline.sink("out", "wrong", queue="mistaken.out")
+    with pytest.raises(WarrenError, match=r'query "out": \[UNRESOLVED_COLUMN.*`amont`.*') as found:
+        pipeline.run(once=True, spark=spark)
+    assert "\n" not in str(found.value)
+    status = State(tmp_path).read()
+    assert status is not None
+    assert (status["state"], status["error"]) == ("failed", str(found.value))
