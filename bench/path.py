@@ -108,7 +108,8 @@ def write_publishes(folder: Path, count: int) -> str:
 class Clock:
     """Wall time of one thing, and the CPU time of this process with Java and all workers.
 
-    Where others use the machine too, only the second means something: `alone` is what it comes down to on these cores.
+    `alone` is an estimate, rows / CPU time x cores: what idle cores would do if all of them were always busy. A worker
+    that starts and ends within one measurement is not seen, so the CPU time may be too low.
     """
 
     def __init__(self, cores: int) -> None:

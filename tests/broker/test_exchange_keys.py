@@ -15,8 +15,8 @@ from warren.errors import PreconditionFailed
 QUEUES = {name: Destination("/", name, False) for name in ("q0", "q1", "q2")}
 # Serves as the weight of a consistent hash and as any other type's key; x-local-random wants none.
 KEY_OF_TYPE = {"x-local-random": ""}
-# The delayed type is made of another one: see test_schedule.py.
-PLAIN_TYPES = [type for type in KNOWN_TYPES if type != "x-delayed-message"]
+# These lead elsewhere than their bindings: see test_schedule.py and test_exchange_pipeline.py.
+PLAIN_TYPES = [type for type in KNOWN_TYPES if type not in ("x-delayed-message", "x-pipeline")]
 
 
 def names(found: list[Destination]) -> set[str]:

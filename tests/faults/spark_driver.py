@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SOURCES: Final = ("stream", "queue")
+# Small, so that there are many to be killed in, and large when it is only about getting to the end.
 BATCH: Final = 40
+LAST_BATCH: Final = 5000
 PATIENCE: Final = 60.0
 # What Spark says of a query whose sources are not there yet.
 INITIALIZING: Final = "Initializing sources"
@@ -44,7 +46,8 @@ class Driver:
         self.jvm = int(process.pid)
 
     def start(self, source: str, now: bool = False) -> StreamingQuery:
-        options = {"uri": self._uri, source: f"source-{source}", "maxOffsetsPerTrigger": str(BATCH), "timeout": "10"}
+        most = str(LAST_BATCH if now else BATCH)
+        options = {"uri": self._uri, source: f"source-{source}", "maxOffsetsPerTrigger": most, "timeout": "10"}
         if source == "stream":
             options |= {"startingOffsets": "earliest", "minPartitions": "2"}
         frame = self._spark.readStream.format("hooked").options(**options).load()

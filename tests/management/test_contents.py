@@ -110,15 +110,15 @@ def test_a_long_backlog_on_disk_is_read_page_by_page(broker: Broker, api: Asking
 def test_a_search_does_not_hold_up_the_others(broker: Broker, api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     fill(broker, "q", 20_000)
-    slowest = 0.0
     searching = threading.Thread(target=lambda: peeked(api, "?body=never"))
     searching.start()
+    answered = 0
     while searching.is_alive():
-        began = time.perf_counter()
         channel.queue_declare("q", passive=True)
-        slowest = max(slowest, time.perf_counter() - began)
+        answered += 1
     searching.join()
-    assert slowest < 0.25
+    # A search in one go would let one or two through.
+    assert answered > 10
 
 
 def test_who_may_not_read_may_not_peek(broker: Broker, channel: Channel) -> None:

@@ -17,7 +17,7 @@ from warren.management.login import (
     session_of,
 )
 from warren.management.overview import check_own_name
-from warren.management.refusals import not_authorised
+from warren.management.refusals import Refusal, not_authorised
 from warren.management.spec import FLAG, NUMBER, TEXT, TEXTS, gives, list_of, shape, takes
 
 _SESSION: Final = shape(("name", "tags", "csrf_token"), name=TEXT, tags=TEXTS, csrf_token=TEXT)
@@ -36,6 +36,9 @@ _ATTEMPTS: Final = list_of(
 @gives({200: _SESSION})
 async def log_in(request: Request, context: Context) -> Response:
     """Begin a session: its cookie is set, and the token that changes need comes back."""
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        # A page elsewhere could log its visitors in as somebody else, and see what they then do.
+        raise Refusal(403, "csrf", "a login must come from a page of this broker")
     name, password = credentials_in(request.headers.get("content-type", ""), await read_body(request))
     user = await check_password(request, context, name, password)
     check_tag(user, Needs.MANAGEMENT)
