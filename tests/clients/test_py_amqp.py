@@ -83,9 +83,9 @@ def test_it_hears_that_the_broker_blocks_it(warren_broker: Broker) -> None:
 
 
 def test_its_heartbeats_are_answered(warren_broker: Broker) -> None:
-    with amqp.Connection(f"{warren_broker.host}:{warren_broker.port}", heartbeat=1) as connection:
+    with amqp.Connection(f"{warren_broker.host}:{warren_broker.port}", heartbeat=2) as connection:
         channel = connection.channel()
-        for _ in range(5):
+        for _ in range(10):
             connection.heartbeat_tick()
             with pytest.raises(TimeoutError):
                 # Heartbeats are taken from the socket, but are no events.

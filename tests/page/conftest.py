@@ -1,4 +1,4 @@
-"""One browser for all tests of a process, one broker with a shop for each file, and one visitor."""
+"""One browser, one broker with a shop and one visitor for each file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tests.page.visitor import Visitor
 from warren import Broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    # Not for longer: while Playwright is up, no other test of this process can have an event loop of its own.
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
