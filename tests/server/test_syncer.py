@@ -37,6 +37,8 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.disk = WatchedDisk(folder)
         self.store: LogStore = recover(self.disk)
+        # Opening a store syncs before there is a loop to wait.
+        self.disk.syncing_threads.clear()
         self.is_one_alone = True
         self.fatal: list[BaseException] = []
         self.woken = 0
