@@ -110,6 +110,11 @@ def test_a_long_backlog_on_disk_is_read_page_by_page(broker: Broker, api: Asking
 def test_a_search_does_not_hold_up_the_others(broker: Broker, api: Asking, channel: Channel) -> None:
     declare(channel, "q")
     fill(broker, "q", 20_000)
+    # A search in one go would never let more than one or two through; this one may be unlucky on a busy machine.
+    assert any(answered_beside_a_search(api, channel) > 10 for _ in range(8))
+
+
+def answered_beside_a_search(api: Asking, channel: Channel) -> int:
     searching = threading.Thread(target=lambda: peeked(api, "?body=never"))
     searching.start()
     answered = 0
@@ -117,8 +122,7 @@ def test_a_search_does_not_hold_up_the_others(broker: Broker, api: Asking, chann
         channel.queue_declare("q", passive=True)
         answered += 1
     searching.join()
-    # A search in one go would let one or two through.
-    assert answered > 10
+    return answered
 
 
 def test_who_may_not_read_may_not_peek(broker: Broker, channel: Channel) -> None:
