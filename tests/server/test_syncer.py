@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+
+from tests.store.simulated_disk import SimulatedDisk
 
 from warren.server.syncer import FEW, QUICK, QUICK_ENOUGH, Syncer
-from warren.store.disk import RealDisk
 from warren.store.format import SYNCED
 from warren.store.log import LogStore
 from warren.store.recovery import recover
 
 
-class WatchedDisk(RealDisk):
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
+class WatchedDisk(SimulatedDisk):
+    def __init__(self) -> None:
+        super().__init__()
         self.syncing_threads: list[str] = []
         # Set while syncs may go on.
         self.gate = threading.Event()
@@ -32,10 +32,10 @@ class WatchedDisk(RealDisk):
 
 
 class World:
-    """A syncer on a real disk, at whose end nothing but this test writes."""
+    """A syncer and a store in which nothing but this test writes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.disk = WatchedDisk(folder)
+    def __init__(self) -> None:
+        self.disk = WatchedDisk()
         self.store: LogStore = recover(self.disk)
         # Opening a store syncs before there is a loop to wait.
         self.disk.syncing_threads.clear()
@@ -69,17 +69,17 @@ class World:
         self.syncer._quick = QUICK_ENOUGH
 
 
-def on_a_loop(test: Callable[[World], Awaitable[None]]) -> Callable[[Path], None]:
-    async def play(folder: Path) -> None:
-        world = World(folder)
+def on_a_loop(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+    async def play() -> None:
+        world = World()
         try:
             await test(world)
         finally:
             world.disk.gate.set()
             world.syncer.close()
 
-    def run(tmp_path: Path) -> None:
-        asyncio.run(play(tmp_path))
+    def run() -> None:
+        asyncio.run(play())
 
     return run
 
