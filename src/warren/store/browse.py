@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.message import NEVER, Entry
-from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Segment
 
 if TYPE_CHECKING:
@@ -116,29 +115,7 @@ def _read(lane: Lane, places: list[Place]) -> list[Entry]:
     """Without those that are damaged, which the lane loses, and those that the disk fails to read, which it keeps."""
     if not places:
         return []
-    segment = places[0].segment
-    start = places[0].row.offset
-    size = places[-1].row.offset + places[-1].row.size - start
-    data = lane.store.read(segment, start, size)
-    entries: list[Entry] = []
-    if (data is None or len(data) < size) and len(places) > 1:
-        for place in places:
-            entries += _read(lane, [place])
-        return entries
-    if data is None:
-        return entries
-    for place in places:
-        row = place.row
-        at = row.offset - start
-        end = record_at(data, at, segment.number, row.offset)
-        if end != at + row.size or not has_place(data, at, lane.number, row.sequence):
-            lane.lose(segment, row)
-        else:
-            entry = Entry(read_message(data, at, end), lane.queue, row.sequence, row.expires_at)
-            entry.address = segment.number << 32 | row.ordinal
-            entry.redelivered = row.sequence <= lane.recovered_watermark
-            entries.append(entry)
-    return entries
+    return lane.read_window(places[0].segment, [place.row for place in places], [])
 
 
 def find_paged(lane: Lane, sequence: i64) -> Entry | None:

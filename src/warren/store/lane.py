@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from warren.broker.backing import Backing
 from warren.broker.browse import by_sequence
 from warren.broker.message import Entry, Message, short
-from warren.store.browse import find_paged, paged_after, paged_expiries
+from warren.store.browse import READ_GAP, find_paged, paged_after, paged_expiries
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment
 
@@ -29,8 +29,6 @@ CROWDED_ENTRIES: Final[i64] = 256
 CROWDED_BYTES: Final[i64] = 65536
 # One batch read back (at most LogStore.load_rows of messages).
 LOAD_BYTES: Final[i64] = 1024 * 1024
-# Rows whose records lie further apart than this are read separately.
-READ_GAP: Final[i64] = 65536
 # Deliveries are noted ahead of time by this many, so that one record serves many.
 WATERMARK_STEP: Final[i64] = 1024
 
@@ -222,27 +220,37 @@ class Lane(Backing):
             self._load_window(segment, window)
 
     def _load_window(self, segment: Segment, rows: list[Row]) -> None:
-        """Rows whose records lie close together: one read for all."""
+        unreadable: list[Row] = []
+        for entry in self.read_window(segment, rows, unreadable):
+            self.paged -= 1
+            self._entries.append(entry)
+            self._head_grew(len(entry.message.content))
+        for row in unreadable:
+            self._leave_out(row)
+            self.store.unreadable(self, segment, row)
+
+    def read_window(self, segment: Segment, rows: list[Row], unreadable: list[Row]) -> list[Entry]:
+        """Rows whose records lie close together: one read for all. Damaged ones are lost, unreadable ones are told."""
         start = rows[0].offset
         size = rows[-1].offset + rows[-1].size - start
         data = self.store.read(segment, start, size)
+        entries: list[Entry] = []
         if (data is None or len(data) < size) and len(rows) > 1:
             # Something on the way cannot be read: each for itself, so that the others are not lost with it.
             for row in rows:
-                self._load_window(segment, [row])
-            return
+                entries += self.read_window(segment, [row], unreadable)
+            return entries
         if data is None:
-            self._leave_out(rows[0])
-            self.store.unreadable(self, segment, rows[0])
-            return
+            unreadable.append(rows[0])
+            return entries
         for row in rows:
             at = row.offset - start
             end = record_at(data, at, segment.number, row.offset)
             if end != at + row.size or not has_place(data, at, self.number, row.sequence):
                 self.lose(segment, row)
                 continue
-            self.paged -= 1
-            self._entries.append(self._entry(segment, row, read_message(data, at, end)))
+            entries.append(self._entry(segment, row, read_message(data, at, end)))
+        return entries
 
     def lose(self, segment: Segment, row: Row) -> None:
         """Its record is damaged. Nothing is lost as long as it is in memory."""
@@ -259,7 +267,6 @@ class Lane(Backing):
         entry = Entry(message, self.queue, row.sequence, row.expires_at)
         entry.address = segment.number << 32 | row.ordinal
         entry.redelivered = row.sequence <= self.recovered_watermark
-        self._head_grew(len(message.content))
         return entry
 
     def settle_to(self, sequence: i64) -> i64:
