@@ -58,16 +58,11 @@ def declare(
     name: str, type_: str | None, transient: bool, auto_delete: bool, arguments: tuple[str, ...], vhost: str, url: str
 ) -> None:
     """Declare the queue NAME. One that is there must be the same."""
-    declare_queue(Api(url), vhost, name, type_, transient, auto_delete, pairs(arguments))
-
-
-def declare_queue(
-    api: Api, vhost: str, name: str, type_: str | None, transient: bool, auto_delete: bool, arguments: dict[str, Any]
-) -> None:
+    given = pairs(arguments)
     if type_ is not None:
-        arguments = {**arguments, "x-queue-type": type_}
-    body = {"durable": not transient, "auto_delete": auto_delete, "arguments": arguments}
-    api.put("queues", vhost, name, body=body)
+        given["x-queue-type"] = type_
+    body = {"durable": not transient, "auto_delete": auto_delete, "arguments": given}
+    Api(url).put("queues", vhost, name, body=body)
 
 
 @queues.command()

@@ -10,7 +10,7 @@ import click
 from warren.cli.api import Api, url_option
 from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, vhost_option
 from warren.cli.output import json_option, show_rows
-from warren.cli.queues import declare_queue
+from warren.cli.queues import queues
 from warren.errors import WarrenError
 
 _EXCHANGES: Final = ("name", "type", "durable", "internal", "arguments")
@@ -47,19 +47,8 @@ def declare() -> None:
     """Declare a queue, an exchange or a binding."""
 
 
-@declare.command("queue")
-@click.argument("name")
-@click.option("--type", "type_", help="classic, quorum or stream.")
-@click.option("--transient", is_flag=True, help="Gone after a restart.")
-@click.option("--auto-delete", is_flag=True, help="Gone with its last consumer.")
-@argument_option
-@vhost_option
-@url_option
-def queue(
-    name: str, type_: str | None, transient: bool, auto_delete: bool, arguments: tuple[str, ...], vhost: str, url: str
-) -> None:
-    """Declare the queue NAME."""
-    declare_queue(Api(url), vhost, name, type_, transient, auto_delete, pairs(arguments))
+# The same by two names: who declares several kinds of things looks here.
+declare.add_command(queues.commands["declare"], "queue")
 
 
 @declare.command("exchange")
