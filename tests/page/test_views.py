@@ -143,13 +143,18 @@ def test_a_tab_that_nobody_sees_asks_nothing(visitor: Visitor) -> None:
     page = visitor.page
     hide = "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
     change = f"{hide} document.dispatchEvent(new Event('visibilitychange')); }}"
-    page.evaluate(change, True)
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.wait_for_timeout(2500)
-    assert asked == []
-    with page.expect_request("**/api/overview"):
-        page.evaluate(change, False)
+    page.evaluate(change, True)
+    try:
+        page.on("request", lambda request: asked.append(request.url))
+        page.wait_for_timeout(2500)
+        hidden = list(asked)
+    finally:
+        # The tab is shared: left hidden, it would show the tests that follow nothing new.
+        with page.expect_request("**/api/overview"):
+            page.evaluate(change, False)
+    # Chromium fetches the icon when it likes.
+    assert [url for url in hidden if "/api/" in url] == []
 
 
 def test_queues_are_listed_with_what_is_in_them(visitor: Visitor) -> None:
