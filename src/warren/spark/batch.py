@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from warren.spark.archives.read import read_archived
-from warren.spark.consume import open_client, read_range
+from warren.client.address import Target
+from warren.spark.consume import Range, open_client, read_range
 from warren.spark.ends import Ends, ranges_between
 from warren.spark.options import ReadOptions
 from warren.spark.partitions import RangePartition, split
@@ -28,8 +28,18 @@ class BatchReader(DataSourceReader):
         return read_partition(partition, self._options)
 
 
+def _reader_of(span: Range) -> Callable[[Target, Range, int, float, bool], Iterator[pa.RecordBatch]]:
+    if not span.archive:
+        return read_range
+    # Loaded only now: every task of every query would wait for it otherwise, and few streams have an archive.
+    from warren.spark.archives.read import read_archived
+
+    return read_archived
+
+
 def read_partition(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     # Spark puts a partition of its own in where a batch has none.
     if isinstance(partition, RangePartition):
-        read = read_archived if partition.span.archive else read_range
-        yield from read(options.target, partition.span, options.prefetch, options.timeout, options.fail_on_data_loss)
+        yield from _reader_of(partition.span)(
+            options.target, partition.span, options.prefetch, options.timeout, options.fail_on_data_loss
+        )

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from tests.spark.broker_under_test import BrokerUnderTest
-from warren.spark.spark_session import prepare_environment
+from warren.spark.spark_session import SETTINGS, prepare_environment
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "declarative"
 ADDRESS = "amqp://guest:guest@127.0.0.1:5672/%2F"
@@ -35,9 +35,10 @@ def test_large_orders_go_from_a_stream_to_a_queue(
     monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
     prepare_environment()
     command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--spec", str(spec)]
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    quick = {**SETTINGS, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    quick |= {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     run = subprocess.run(
-        [*command, "--conf", f"spark.driver.extraJavaOptions={quick}"],
+        [*command, *(word for name, value in quick.items() for word in ("--conf", f"{name}={value}"))],
         cwd=spec.parent,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,

@@ -274,12 +274,10 @@ def test_a_queue_of_rabbitmq_is_drained_through_the_spool(
     pipeline = Pipeline("spooled", broker=rabbitmq.uri, folder=tmp_path, dead_letters={"queue": "spooled.misfits"})
     pipeline.source("orders", queue=queue, schema="id BIGINT, amount DOUBLE")
     pipeline.view("doubled", "SELECT id * 2 AS id FROM orders").sink("out", "doubled", queue="spooled.out")
-    for start in (0, 3):
-        rabbitmq.publish(queue, [*orders(start, start + 3), b"poison"])
-        pipeline.run(once=True, spark=spark)
-        found = sorted(json.loads(body)["id"] for _, _, body in rabbitmq.get_all("spooled.out"))
-        assert found == [2 * number for number in range(start, start + 3)]
-    assert rabbitmq.count("spooled.misfits") == 2
+    rabbitmq.publish(queue, [*orders(0, 3), b"poison"])
+    pipeline.run(once=True, spark=spark)
+    assert sorted(json.loads(body)["id"] for _, _, body in rabbitmq.get_all("spooled.out")) == [0, 2, 4]
+    assert rabbitmq.count("spooled.misfits") == 1
     assert rabbitmq.count(queue) == 0
 
 

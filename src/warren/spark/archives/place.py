@@ -8,7 +8,6 @@ from typing import Final
 from warren.amqp.fields import Table
 from warren.errors import WarrenError
 from warren.spark.archives.files import files_in, first_before
-from warren.spark.archives.read import offset_since
 
 # What a broker is asked with, and what it answers.
 ASK: Final = "archive"
@@ -41,5 +40,8 @@ def first_since(folder: str, milliseconds: int, broker_first: int, broker_since:
     """Of the oldest message stored then or later, wherever it is."""
     if not folder or broker_since > broker_first:
         return broker_since
+    # Loaded only now: few look for a time in an archive, and Parquet takes a while.
+    from warren.spark.archives.read import offset_since
+
     found = offset_since(files_in(folder), milliseconds)
     return broker_since if found is None else min(max(found, first_offset(folder, broker_first)), broker_since)
