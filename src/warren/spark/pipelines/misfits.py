@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.spark.pipelines.avro import with_decoded
 from warren.spark.pipelines.model import DeadLetters, Definition, OnError, Source
 from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.schema_text import Field, parse_schema
@@ -74,11 +75,16 @@ def _columns(frame: DataFrame, source: Source, schema: str) -> DataFrame:
         return frame.withColumn("body", f.col("body").cast("string")).withColumn(ENVELOPE, f.struct(*frame.columns))
     if source.body == "raw":
         return frame.withColumn(ENVELOPE, f.struct(*frame.columns))
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    nullable = _without_requirements(schema)
-    value = f.from_json(f.col("body").cast("string"), f"{nullable}, {_CORRUPT} STRING", options)
+    columns = frame.columns
+    if source.body == "avro":
+        frame = with_decoded(frame, source.schema, schema, _VALUE, _CORRUPT)
+    else:
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        nullable = _without_requirements(schema)
+        value = f.from_json(f.col("body").cast("string"), f"{nullable}, {_CORRUPT} STRING", options)
+        frame = frame.withColumn(_VALUE, value)
     names = [each.name for each in parse_schema(schema)]
-    return frame.select(value.alias(_VALUE), f.struct(*frame.columns).alias(ENVELOPE)).select(
+    return frame.select(_VALUE, f.struct(*columns).alias(ENVELOPE)).select(
         *(f.col(_VALUE)[name].alias(name) for name in names), ENVELOPE, _VALUE
     )
 
@@ -107,6 +113,8 @@ def _reason(source: Source, schema: str) -> str:
             for each in parse_schema(schema)
             if each.is_required
         ]
+    if source.body == "avro":
+        cases.append(f"WHEN {_VALUE}.{_CORRUPT} IS NOT NULL THEN {_VALUE}.{_CORRUPT}")
     for name, condition in source.expect.items():
         reason = _text(f'expectation "{name}" is not met: {condition}')
         cases.append(f"WHEN NOT coalesce(({condition}), false) THEN '{reason}'")
