@@ -17,9 +17,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("spark") is None:
             continue
         names = set(getattr(item, "fixturenames", ()))
-        parameters = set(getattr(getattr(item, "callspec", None), "params", {}).values())
+        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
         for name in SHARED:
-            if name in names or name in parameters:
+            if name in names or any(value == name for value in parameters):
                 item.add_marker(pytest.mark.xdist_group(name))
                 break
 
