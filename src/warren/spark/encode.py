@@ -177,8 +177,14 @@ class _Columns:
         bodies = self._bodies()
         bodies = bodies.fill_null(b"") if bodies.null_count else bodies
         _, ends, values = bodies.buffers()
+        if ends is None or not len(bodies):
+            return b"", bytes(4)
         numbers = np.frombuffer(ends, np.int32)[bodies.offset : bodies.offset + len(bodies) + 1]
-        return b"" if values is None else values.to_pybytes(), numbers.tobytes()
+        if values is None:
+            return b"", numbers.tobytes()
+        # A slice of a large column must not take all of it along.
+        first, last = int(numbers[0]), int(numbers[-1])
+        return values.slice(first, last - first).to_pybytes(), (numbers - numbers[0]).tobytes()
 
     def targets(self, exchange: str | None, key: str | None) -> tuple[list[_Target], np.ndarray[Any, Any]]:
         """Every distinct exchange and key, and for each row which of them it has."""
