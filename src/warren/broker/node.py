@@ -22,9 +22,9 @@ from warren.broker.events import EVENT_EXCHANGE, Events
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.firehose import trace_delivery
 from warren.broker.interceptors import Interceptor, QueueDecorator
-from warren.broker.journey import Journeys
+from warren.broker.journey import Journey, Journeys
 from warren.broker.logins import Logins
-from warren.broker.message import Entry
+from warren.broker.message import Delivery, Entry
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
 from warren.broker.queue import Queue, QueueCounters
@@ -34,7 +34,7 @@ from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.tracer import Tracer
 from warren.broker.vhost import VHost
-from warren.broker.watched import publish_watched
+from warren.broker.watched import commit_watched, publish_watched
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
 from warren.errors import NO_METHOD, NotAllowed, WarrenError
 
@@ -300,6 +300,9 @@ class Node:
 
     def watch_publish(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64, asked: bool) -> None:
         publish_watched(channel, arguments, content, body_size, asked)
+
+    def watch_commit(self, channel: Channel, delivery: Delivery, queues: list[Queue], journey: Journey) -> None:
+        commit_watched(channel, delivery, queues, journey)
 
     def watch_delivery(self, channel: Channel, queue: Queue, entry: Entry) -> None:
         if channel.vhost.tracing:
