@@ -101,6 +101,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     target.exchange.published_in += 1
     target.exchange.published_out += len(queues)
     channel.counters.published += 1
+    node.counters.sizes.count(body_size)
     delivery = Delivery(message, channel, target.mandatory, seqno)
     if channel.transaction is not None:
         channel.transaction.publish(delivery, queues)

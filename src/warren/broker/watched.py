@@ -161,6 +161,7 @@ def _walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64, jo
     target.exchange.published_in += 1
     target.exchange.published_out += len(queues)
     channel.counters.published += 1
+    node.counters.sizes.count(body_size)
     if channel.vhost.tracing:
         trace_publish(channel, message, queues)
     delivery = Delivery(message, channel, target.mandatory, seqno)
