@@ -140,6 +140,7 @@ class Channel:
         method = decoded(method_id, data, start, end)
         if self.transaction is not None and self.transaction.committing and method_id != CHANNEL_CLOSE:
             self._refuse_during_commit()
+        self.connection.node.events.actor = self.user
         try:
             interceptor = self.connection.node.interceptors.get(method.name)
             if interceptor is not None:

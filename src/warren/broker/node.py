@@ -18,7 +18,7 @@ from warren.broker.confirm import Confirms
 from warren.broker.connection import Connection
 from warren.broker.credit import Credit
 from warren.broker.deadletter import DeadLetters
-from warren.broker.events import EVENT_EXCHANGE, Events
+from warren.broker.events import EVENT_EXCHANGE, INTERNAL, Events
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.firehose import trace_delivery
 from warren.broker.interceptors import Interceptor, QueueDecorator
@@ -112,6 +112,7 @@ class Node:
         """Time passes. Due timers fire."""
         if now_ms > self.now:
             self.now = now_ms
+        self.events.actor = INTERNAL
         if self.timers.fire_due(self.now):
             self.host.wake()
 
@@ -335,7 +336,9 @@ class Node:
         self.vhosts[name] = vhost
         if name == self.settings.default_vhost:
             vhost.add_system_exchange(EVENT_EXCHANGE, "topic")
-        self.events.emit("vhost.created", {"name": name, "description": description, "tags": list(vhost.tags)})
+        self.events.done("vhost.created", self.vhost_facts(vhost))
+        for exchange in vhost.exchanges.values():
+            self.events.exchange("created", exchange)
         definition: dict[str, object] = {"name": name, "description": description, "tags": list(vhost.tags)}
         if default_queue_type is not None:
             definition["default_queue_type"] = default_queue_type
@@ -359,8 +362,19 @@ class Node:
         self.unrecord("vhost", (name,))
         self.topology_changed()
         self.watching_changed()
-        self.events.emit("vhost.deleted", {"name": name})
+        self.events.done("vhost.deleted", {"name": name})
         return True
+
+    def vhost_facts(self, vhost: VHost) -> dict[str, object]:
+        """What an event tells of it."""
+        return {
+            "name": vhost.name,
+            "description": vhost.description,
+            "tags": list(vhost.tags),
+            "default_queue_type": vhost.default_queue_type or "undefined",
+            "tracing": vhost.tracing,
+            "cluster_state": {self.settings.node_name: "running"},
+        }
 
     def bootstrap(self, algorithm: str, password_hash: str) -> None:
         """A first start: the default vhost and the default user, who may do everything there."""
