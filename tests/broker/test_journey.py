@@ -276,6 +276,15 @@ def test_one_in_so_many_is_sampled(world: World) -> None:
     assert not world.node.is_watched
 
 
+def test_one_that_asks_is_traced_whatever_else_is_watched(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    world.node.journeys.sample(1000)
+    channel.publish("m", "q")
+    channel.publish("m", "q", properties=asked())
+    assert only_journey(world).outcome == "routed"
+
+
 def test_the_next_ones_of_an_exchange_are_waited_for(world: World) -> None:
     channel = world.channel()
     channel.declare("q")

@@ -23,6 +23,7 @@ from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.firehose import trace_delivery
 from warren.broker.interceptors import Interceptor, QueueDecorator
 from warren.broker.journey import Journey, Journeys
+from warren.broker.latency import Latency
 from warren.broker.logins import Logins
 from warren.broker.message import Delivery, Entry
 from warren.broker.metrics import NodeCounters
@@ -77,8 +78,10 @@ class Node:
         # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
         self.intercepts_ack = False
-        # Somebody wants journeys, or a vhost is traced: publishes and deliveries take the way of watched.py.
+        # Somebody wants journeys, or a vhost is traced: publishes take the way of watched.py, and deliveries are told.
         self.is_watched = False
+        self.watches_deliveries = False
+        self.latency = Latency(self)
         self.journeys = Journeys(self)
         self.tracer: Tracer | None = None
         self.events = Events(self)
@@ -299,13 +302,15 @@ class Node:
     def alarm_text(self) -> str:
         return "low on " + " & ".join([_ALARM_TEXTS[name] for name in _ALARM_TEXTS if name in self.alarms])
 
-    def watch_publish(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64, asked: bool) -> None:
-        publish_watched(channel, arguments, content, body_size, asked)
+    def watch_publish(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
+        publish_watched(channel, arguments, content, body_size)
 
     def watch_commit(self, channel: Channel, delivery: Delivery, queues: list[Queue], journey: Journey) -> None:
         commit_watched(channel, delivery, queues, journey)
 
     def watch_delivery(self, channel: Channel, queue: Queue, entry: Entry) -> None:
+        if self.latency.followed:
+            self.latency.delivered(queue, entry)
         if channel.vhost.tracing:
             trace_delivery(channel, queue.name, entry)
         if self.tracer is not None:
@@ -314,7 +319,9 @@ class Node:
 
     def watching_changed(self) -> None:
         is_traced = any(vhost.tracing for vhost in self.vhosts.values())
-        self.is_watched = is_traced or self.journeys.is_on() or self.tracer is not None
+        is_told = is_traced or self.tracer is not None
+        self.is_watched = is_told or self.journeys.is_on() or self.latency.wanted > 0
+        self.watches_deliveries = is_told or len(self.latency.followed) > 0
 
     # -- definitions -----------------------------------------------------------------------------------------------
 

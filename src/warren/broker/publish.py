@@ -68,7 +68,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     """`arguments` are those of the method frame, `content` the header and body frames as they came."""
     node = channel.connection.node
     if node.is_watched:
-        node.watch_publish(channel, arguments, content, body_size, False)
+        node.watch_publish(channel, arguments, content, body_size)
         return
     if body_size > node.settings.max_message_size:
         checks.refuse_size(body_size, node.settings.max_message_size)
@@ -87,7 +87,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
         headers = content[peek.headers_start : peek.headers_end] if peek.headers_end > 0 else b""
         # find(), not `in`: that tries the name as a number first, and fails at twice the cost.
         if headers and headers.find(HEADER_BYTES) >= 0:
-            node.watch_publish(channel, arguments, content, body_size, True)
+            node.watch_publish(channel, arguments, content, body_size)
             return
         seqno = read_properties(channel, message, peek, headers)
     queues = target.queues

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from warren.broker.tracer import Tracer
 
 
-def publish_watched(channel: Channel, arguments: bytes, content: bytes, body_size: i64, asked: bool) -> None:
-    """`asked`: the message itself asks for its journey."""
+def publish_watched(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
     node = channel.connection.node
-    if asked or _is_wanted(channel, arguments):
+    if _asks(content) or _is_wanted(channel, arguments):
         journey = _begin(channel, arguments, content, body_size)
         seen_by = node.interceptors.get("basic.publish")
         if seen_by is not None:
@@ -78,13 +77,18 @@ def _is_wanted(channel: Channel, arguments: bytes) -> bool:
 
 
 def _asks(content: bytes) -> bool:
+    """The message itself asks for its journey."""
     return content.find(HEADER_BYTES, 0, int(publish.header_end(content))) >= 0
+
+
+def _arrival(channel: Channel) -> i64:
+    """When the first frame of the publish was read."""
+    return channel.arrival if channel.arrival >= 0 else channel.connection.node.host.arrival()
 
 
 def _begin(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> Journey:
     node = channel.connection.node
-    start = channel.arrival if channel.arrival >= 0 else node.host.arrival()
-    journey = node.journeys.begin(channel.vhost.name, channel.connection.name, channel.user, start)
+    journey = node.journeys.begin(channel.vhost.name, channel.connection.name, channel.user, _arrival(channel))
     journey.exchange, journey.routing_key = publish.names_in(arguments)
     channel.journey = journey
     stages.note_arrival(channel, content, body_size, journey)
@@ -165,6 +169,8 @@ def _walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64, jo
     if channel.vhost.tracing:
         trace_publish(channel, message, queues)
     delivery = Delivery(message, channel, target.mandatory, seqno)
+    if node.latency.wanted > 0 and channel.transaction is None:
+        node.latency.follow(queues, _arrival(channel))
     if channel.transaction is not None:
         channel.transaction.publish(delivery, queues)
         if journey is not None:
