@@ -39,6 +39,7 @@ _PLACES_AT: Final[i64] = 6
 PLACE_SIZE: Final[i64] = 28
 # How often a damaged segment may be read from end to end in search of the next record.
 _PATIENCE: Final[i64] = 64
+_ZEROS: Final = bytes(1 << 16)
 # Of one record; a message that went to more queues has several.
 PLACES_MAX: Final[i64] = 0x7FFF
 
@@ -154,6 +155,16 @@ def next_record(data: bytes, at: i64, segment: i64, base: i64 = 0) -> i64:
             patience -= length if 0 < length <= len(data) - found else 0
         found = data.find(marker, found + 1)
     return -1
+
+
+def is_unwritten(data: bytes, at: i64) -> bool:
+    """Nothing but zeros from there on: the room that a segment is created with, or what is left of it."""
+    while at < len(data):
+        piece = data[at : at + len(_ZEROS)]
+        if piece != _ZEROS[: len(piece)]:
+            return False
+        at += len(piece)
+    return True
 
 
 class Place:
