@@ -20,7 +20,7 @@ from warren.broker import consume, declare_exchange, declare_queue, settle
 from warren.broker.confirm import Confirms
 from warren.broker.consumer import Consumer
 from warren.broker.credit import Credit
-from warren.broker.interceptors import intercept_publish
+from warren.broker.journey import Journey
 from warren.broker.message import Entry, Message
 from warren.broker.metrics import ChannelCounters
 from warren.broker.publish import publish
@@ -28,9 +28,11 @@ from warren.broker.reply_to import close_reply_queue
 from warren.broker.terms import erlang_octets
 from warren.broker.transaction import Transaction
 from warren.broker.unacked import Unacked
+from warren.broker.watched import note_refusal, publish_intercepted
 from warren.errors import (
     NO_METHOD,
     AccessRefused,
+    AmqpError,
     ChannelError,
     CommandInvalid,
     FrameError,
@@ -59,8 +61,10 @@ def decoded(method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method
 class Content:
     """A publish whose header and body are still on their way."""
 
-    def __init__(self, arguments: bytes) -> None:
+    def __init__(self, arguments: bytes, arrival: i64) -> None:
         self.arguments = arguments
+        # When its first frame was read.
+        self.arrival: i64 = arrival
         self.has_header = False
         self.body_size: i64 = 0
         self.received: i64 = 0
@@ -94,6 +98,10 @@ class Channel:
         self.reply_address = ""
         self.reply_consumer: Consumer | None = None
         self.counters = ChannelCounters()
+        # Of the publish that is being handled: its journey if it has one, and when its first frame was read if not in
+        # the same read as the rest.
+        self.journey: Journey | None = None
+        self.arrival: i64 = -1
 
     # -- methods in ------------------------------------------------------------------------------------------------
 
@@ -102,10 +110,15 @@ class Channel:
             self._refuse_during_commit()
         try:
             if self.connection.node.intercepts_publish:
-                arguments, content, body_size = intercept_publish(self, arguments, content)
-            publish(self, arguments, content, body_size)
+                publish_intercepted(self, arguments, content, body_size)
+            else:
+                publish(self, arguments, content, body_size)
         except SoftError as error:
+            note_refusal(self, arguments, content, body_size, error)
             self.fail(error, BASIC_PUBLISH)
+        except AmqpError as error:
+            note_refusal(self, arguments, content, body_size, error)
+            raise
 
     def receive_ack(self, tag: i64, multiple: bool) -> None:
         if self.is_closed:
@@ -131,6 +144,7 @@ class Channel:
         method = decoded(method_id, data, start, end)
         if self.transaction is not None and self.transaction.committing and method_id != CHANNEL_CLOSE:
             self._refuse_during_commit()
+        self.connection.node.events.actor = self.user
         try:
             interceptor = self.connection.node.interceptors.get(method.name)
             if interceptor is not None:
@@ -277,7 +291,7 @@ class Channel:
     def begin_content(self, arguments: bytes) -> None:
         if self.content is not None:
             self._refuse_instead_of_content(self.content)
-        self.content = Content(arguments)
+        self.content = Content(arguments, self.connection.node.host.arrival())
 
     def _refuse_instead_of_content(self, content: Content) -> None:
         if content.has_header:
@@ -334,7 +348,9 @@ class Channel:
         if content.body_frames * 4096 > content.body_size + 8192:
             # Crumbs: frame it anew, so that a message never costs much more than its size.
             whole = reframe(whole, self.number, self.connection.frame_max)
+        self.arrival = content.arrival
         self.receive_publish(content.arguments, whole, content.body_size)
+        self.arrival = -1
 
     # -- answers to publishers -------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.broker.channel import Channel
 from warren.broker.confirm import Confirms
+from warren.broker.events import INTERNAL
 from warren.broker.handshake import Handshake
 from warren.broker.heartbeat import ConnectionTimer, HeartbeatTimer
 from warren.broker.publish import Target
@@ -369,6 +370,7 @@ class Connection:
         self.reader.forget_channel()
         self.reader.tail = b""
         vhost = self.vhost
+        self.node.events.actor = INTERNAL
         if vhost is not None:
             for queue in list(self.exclusive_queues):
                 vhost.delete_queue(queue)

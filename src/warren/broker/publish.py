@@ -70,7 +70,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     """`arguments` are those of the method frame, `content` the header and body frames as they came."""
     node = channel.connection.node
     if node.is_watched:
-        node.watch_publish(channel, arguments, content, body_size, False)
+        node.watch_publish(channel, arguments, content, body_size)
         return
     if body_size > node.settings.max_message_size:
         checks.refuse_size(body_size, node.settings.max_message_size)
@@ -89,7 +89,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
         headers = content[peek.headers_start : peek.headers_end] if peek.headers_end > 0 else b""
         # find(), not `in`: that tries the name as a number first, and fails at twice the cost.
         if headers and headers.find(HEADER_BYTES) >= 0:
-            node.watch_publish(channel, arguments, content, body_size, True)
+            node.watch_publish(channel, arguments, content, body_size)
             return
         seqno = read_properties(channel, message, peek, headers)
     queues = target.queues
@@ -103,6 +103,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     target.exchange.published_in += 1
     target.exchange.published_out += len(queues)
     channel.counters.published += 1
+    node.counters.sizes.count(body_size)
     delivery = Delivery(message, channel, target.mandatory, seqno)
     if channel.transaction is not None:
         channel.transaction.publish(delivery, queues)

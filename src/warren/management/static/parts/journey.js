@@ -15,6 +15,7 @@ const TITLES = {
   "topic permission": "Topic permission checked",
   exchange: "Exchange found",
   properties: "Properties read",
+  "user id": "User id checked",
   route: "Routed",
   queue: "Into a queue",
   transaction: "Transaction",
@@ -23,7 +24,16 @@ const TITLES = {
   confirm: "Confirm",
   refused: "Refused",
 };
-const OUTCOMES = { routed: "good", "would be routed": "good", returned: "warn", dropped: "warn", refused: "bad" };
+const OUTCOMES = {
+  routed: "good",
+  scheduled: "good",
+  "would be routed": "good",
+  returned: "warn",
+  dropped: "warn",
+  "rolled back": "warn",
+  "never committed": "warn",
+  refused: "bad",
+};
 
 export function outcome(journey) {
   return badge(journey.outcome || "under way", OUTCOMES[journey.outcome] ?? "");
