@@ -77,6 +77,9 @@ bench-path: build ## the message path on Spark, beside a plain join and one proc
 bench-spark: build ## the Spark source beside prebuilt Arrow, and the sink: bench/results/spark.json (about 5 minutes)
 	$(BIN)/python -m bench.spark
 
+bench-jobs: build ## a million messages archived and replayed, and compared: bench/results/jobs.json (about 3 minutes)
+	$(BIN)/python -m bench.jobs
+
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 
 $(VENV)/.dependencies: pyproject.toml

@@ -26,6 +26,8 @@ _CORRUPT: Final = "_corrupt"
 # The reason that Spark can give: a task then looks closer.
 _BODY: Final = "body"
 MISFITS: Final = "misfits"
+# Of a body, in the text of an error.
+_SHOWN: Final = 100
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ def fit(frame: DataFrame, definition: Definition, source: Source, schema: str, k
     rows = rows.withColumn(REASON, f.expr(_reason(source, schema)))
     rows = rows.observe(f"{MISFITS}_{source.name}", f.expr(f"count_if({REASON} IS NOT NULL)").alias(MISFITS))
     if source.on_error is OnError.FAIL:
-        message = f.concat(f.lit(f"source {source.name}: "), f.col(REASON))
-        return rows.where(f.when(f.col(REASON).isNotNull(), f.raise_error(message)).isNull()).drop(REASON, _VALUE)
+        told = f.when(f.col(REASON).isNotNull(), f.raise_error(f.expr(_complaint(source))))
+        return rows.where(told.isNull()).drop(REASON, _VALUE)
     if source.on_error is OnError.DROP or not keeps_misfits or definition.dead_letters is None:
         return rows.where(f.col(REASON).isNull()).drop(REASON, _VALUE)
     aside = Aside(
@@ -119,6 +121,14 @@ def _reason(source: Source, schema: str) -> str:
         reason = _text(f'expectation "{name}" is not met: {condition}')
         cases.append(f"WHEN NOT coalesce(({condition}), false) THEN '{reason}'")
     return f"CASE {' '.join(cases)} END"
+
+
+def _complaint(source: Source) -> str:
+    """Which message it is, and how it begins where Spark knows no more than that it does not fit."""
+    body = f"left(CAST({ENVELOPE}.body AS STRING), {_SHOWN})"
+    reason = f"if({REASON} = '{_BODY}', concat('the body does not fit the schema: ', {body}), {REASON})"
+    which = f"'message ', {ENVELOPE}.offset, ' of ', {ENVELOPE}.queue, ': '"
+    return f"concat('source {_text(source.name)}: ', {which}, {reason})"
 
 
 def _text(text: str) -> str:
