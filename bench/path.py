@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
 from warren.spark import MessagePath, session
+from warren.spark.path.play import Player
 from warren.spark.path.routing import Router
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ WORDS = [f"w{number}" for number in range(40)]
 QUEUES = 1_000
 KEYS = 50_000
 BATCH = 50_000
+START_MS = 1_700_000_000_000
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -97,7 +100,7 @@ def write_publishes(folder: Path, count: int) -> str:
                 "publisher": pa.array([f"p{number % 16}" for number in range(size)]),
                 "sequence": pa.array(range(first, first + size)),
                 "body_size": pa.array([100] * size, pa.int64()),
-                "published_at": pa.array([1_700_000_000_000_000 + (first + n) * 100 for n in range(size)],
+                "published_at": pa.array([START_MS * 1000 + (first + n) * 100 for n in range(size)],
                                          pa.timestamp("us", "UTC")),
             }
         )  # fmt: skip
@@ -200,7 +203,36 @@ def route_without_spark(path: MessagePath, place: str) -> None:
 
 def _batches(place: str) -> Iterator[pa.RecordBatch]:
     for file in sorted(Path(place).glob("*.parquet")):
-        yield from pq.ParquetFile(file).iter_batches(BATCH, columns=["routing_key"])
+        yield from pq.ParquetFile(file).iter_batches(BATCH)
+
+
+def rows_to_play(path: MessagePath, place: str) -> list[pa.RecordBatch]:
+    """What Spark's shuffle hands to the queue stage, of all components at once: the files are in order already."""
+    router = Router(path.topology)
+    return [_played(batch, router.route(_struct(batch.column("routing_key")))) for batch in _batches(place)]
+
+
+def _played(batch: pa.RecordBatch, routes: pa.StructArray) -> pa.RecordBatch:
+    route = dict(zip((field.name for field in routes.type), routes.flatten(), strict=True))
+    parents = pc.list_parent_indices(route["components"])
+    rows = batch.take(parents)
+    at = rows.column("published_at").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+    constant = {"vhost": "/", "user": "guest", "mandatory": False, "starts_at": START_MS, "ends_at": START_MS}
+    columns = {
+        **{name: rows.column(name) for name in ("publisher", "sequence", "exchange", "routing_key", "body_size")},
+        **{name: pa.repeat(value, len(rows)) for name, value in constant.items()},
+        "component": route["components"].flatten(),
+        "message": rows.column("sequence"),
+        "at": at,
+        "may_refuse": route["may_refuse"].take(parents),
+        "via": route["queues"].take(parents),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def play_without_spark(path: MessagePath, place: str) -> int:
+    """One process, all queues: how many events there were."""
+    return sum(batch.num_rows for batch in Player(path.topology)(rows_to_play(path, place)))
 
 
 def skewed(publishes: DataFrame) -> DataFrame:
