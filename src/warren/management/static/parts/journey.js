@@ -19,7 +19,7 @@ const TITLES = {
   route: "Routed",
   queue: "Into a queue",
   transaction: "Transaction",
-  store: "Written to the log",
+  store: "Stored",
   answer: "Answered",
   confirm: "Confirm",
   refused: "Refused",
