@@ -18,10 +18,13 @@ from warren.server.passwords import Passwords
 from warren.server.tls import certificate_end, http_context_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp
 
     from warren.management.calls import Context
     from warren.management.service import HttpService
+    from warren.store.stream_archive import ArchiveJob
 
 
 class Assembly:
@@ -29,7 +32,7 @@ class Assembly:
 
     def __init__(self, config: Config, passwords: Passwords | None = None) -> None:
         self.config = config
-        self.server = Server(config, passwords)
+        self.server = Server(config, passwords, write_archive)
         self._http: list[HttpService] = []
         self._http_port = -1
 
@@ -108,6 +111,13 @@ class Assembly:
             data_dir=self.config.data_dir,
             certificate_ends=lambda: certificate_end(self.config),
         )
+
+
+def write_archive(job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
+    # Loaded only now, in the thread that writes: few streams are archived, and Arrow takes a while.
+    from warren.spark.archives.write import write_segment
+
+    write_segment(job, is_wanted)
 
 
 def name_of(address: tuple[str, int]) -> str:

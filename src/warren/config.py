@@ -56,6 +56,7 @@ class Config:
         high=65535,
     )
     data_dir: str = option("Folder of everything that survives a restart; empty keeps nothing.", "warren-data")
+    archive_dir: str = option("Folder of the archives of streams; empty is `archive` in the data folder.", "")
     definitions: str = option("Definitions file (RabbitMQ's format) to import at every start.", "")
 
     tls_port: int = option("Port of AMQP over TLS, open when `tls_cert` is set; 0 takes any.", 5671, low=0, high=65535)

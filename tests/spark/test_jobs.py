@@ -87,6 +87,21 @@ def test_what_was_archived_and_replayed_is_what_was_published(
     assert repeated < ids
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(180)
+def test_a_queue_is_emptied_into_its_archive(spark: SparkSession, broker: BrokerUnderTest, tmp_path: Path) -> None:
+    queue = broker.make("classic")
+    archive = Archive(SourceKind.QUEUE, queue, tmp_path / "table", broker.uri, partition_by=())
+    fill(broker, queue, 0, 20)
+    assert archive.run(spark).messages == 20
+    fill(broker, queue, 20, 25)
+    assert archive.run(spark).messages == 5
+    assert broker.count(queue) == 0
+    table = dataset.dataset(tmp_path / "table", format="parquet").to_table()
+    found = [(int(row["body"]), row["properties"]["message_id"]) for row in table.to_pylist()]
+    assert sorted(found) == [(number, str(number)) for number in range(25)]
+
+
 def die(node: BrokerUnderTest, count: int) -> tuple[str, str]:
     """A queue, and the queue where its rejected messages are."""
     dead = node.make("classic")

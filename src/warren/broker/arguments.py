@@ -70,6 +70,7 @@ _KNOWN: Final = {
         "x-stream-filter-size-bytes",
         "x-initial-cluster-size",
         "x-queue-leader-locator",
+        "x-archive",
         *_DEDUPLICATION,
     ),
 }
@@ -131,7 +132,7 @@ def _problem(key: str, field: Field, arguments: Table) -> str:
         return _natural_problem(field) or _bound_problem(field, DEDUPLICATION_CACHE_MAX)
     if key == "x-max-priority":
         return _natural_problem(field) or _bound_problem(field, PRIORITY_MAX)
-    if key in ("x-single-active-consumer", "x-message-deduplication", "x-exact-message-ttl"):
+    if key in ("x-single-active-consumer", "x-message-deduplication", "x-exact-message-ttl", "x-archive"):
         return "" if field.tag == "t" else f"{{unacceptable_type,{type_name(field.tag)}}}"
     return _text_problem(key, field, arguments)
 

@@ -6,6 +6,7 @@ consume.py, settle.py, declare_exchange.py, declare_queue.py, transaction.py.
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i64_be
@@ -64,10 +65,13 @@ class Content:
         self.arguments = arguments
         # When its first frame was read.
         self.arrival: i64 = arrival
-        self.header = b""
+        self.has_header = False
         self.body_size: i64 = 0
         self.received: i64 = 0
-        self.frames: list[bytes] = []
+        # All that has come. Joining many MB when the last frame is here would keep everybody waiting; this does not
+        # even copy them.
+        self.whole = BytesIO()
+        self.body_frames: i64 = 0
 
 
 class Channel:
@@ -290,7 +294,7 @@ class Channel:
         self.content = Content(arguments, self.connection.node.host.arrival())
 
     def _refuse_instead_of_content(self, content: Content) -> None:
-        if content.header:
+        if content.has_header:
             raise UnexpectedFrame("expected content body, got non content body frame instead", BASIC_PUBLISH)
         raise UnexpectedFrame(
             "expected content header for class 60, got non content header frame instead", BASIC_PUBLISH
@@ -300,7 +304,7 @@ class Channel:
         content = self.content
         if content is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
-        if content.header:
+        if content.has_header:
             self._refuse_instead_of_content(content)
         if len(frame) < 22:
             raise FrameError("content header frame is too short", BASIC_PUBLISH)
@@ -316,7 +320,8 @@ class Channel:
         if content.body_size < 0 or content.body_size > BODY_HARD_MAX:
             size = int(content.body_size) & 0xFFFFFFFFFFFFFFFF
             raise FrameError(f"content body size {size} exceeds maximum allowed size {BODY_HARD_MAX}", BASIC_PUBLISH)
-        content.header = frame
+        content.has_header = True
+        content.whole.write(frame)
         if content.body_size == 0:
             self._content_complete(content)
 
@@ -324,7 +329,7 @@ class Channel:
         content = self.content
         if content is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
-        if not content.header:
+        if not content.has_header:
             self._refuse_instead_of_content(content)
         size: i64 = len(frame) - 8
         content.received += size
@@ -332,14 +337,15 @@ class Channel:
             raise FrameError("content body frame exceeds remaining content size", BASIC_PUBLISH)
         # A body that will be refused is read to its end, but not kept.
         if content.body_size <= self.connection.node.settings.max_message_size and size > 0:
-            content.frames.append(frame)
+            content.whole.write(frame)
+            content.body_frames += 1
         if content.received == content.body_size:
             self._content_complete(content)
 
     def _content_complete(self, content: Content) -> None:
         self.content = None
-        whole = content.header + b"".join(content.frames)
-        if len(content.frames) * 4096 > content.body_size + 8192:
+        whole = content.whole.getvalue()
+        if content.body_frames * 4096 > content.body_size + 8192:
             # Crumbs: frame it anew, so that a message never costs much more than its size.
             whole = reframe(whole, self.number, self.connection.frame_max)
         self.arrival = content.arrival

@@ -68,6 +68,7 @@ def _active(channel: Channel, method: QueueDeclare, name: str) -> Queue:
     type_ = queue_type(arguments)
     check_queue_arguments(arguments, type_, name, vhost.name)
     _check_type(type_, name, vhost.name, durable, method, server_named)
+    _check_archive(channel, name, arguments)
     _check_dead_letter_rights(channel, name, method.arguments)
     vhost.check_queue_limit(name)
     owner = channel.connection if method.exclusive else None
@@ -100,6 +101,15 @@ def _check_type(type_: str, name: str, vhost: str, durable: bool, method: QueueD
     size = method.arguments.get("x-stream-filter-size-bytes")
     if size is not None and not 16 <= integer(size) <= 255:
         raise PreconditionFailed("Invalid value for  x-stream-filter-size-bytes")
+
+
+def _check_archive(channel: Channel, name: str, arguments: Table) -> None:
+    field = arguments.get("x-archive")
+    if field is not None and field.value is True and not channel.connection.node.store.can_archive:
+        what = resource("queue", name, channel.vhost.name)
+        raise PreconditionFailed(
+            f"invalid arg 'x-archive' for {what}: this broker keeps nothing on disk, start it with a data folder"
+        )
 
 
 def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> None:

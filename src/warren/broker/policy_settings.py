@@ -84,7 +84,7 @@ OPERATOR_KEYS: Final = frozenset(
 )
 
 _MIRRORING: Final = ["ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure"]
-_OF_STREAMS: Final = ["max-age", "stream-max-segment-size-bytes", "initial-cluster-size"]
+_OF_STREAMS: Final = ["max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "archive"]
 _OF_QUORUM: Final = ["delivery-limit", "dead-letter-strategy", "max-in-memory-length", "max-in-memory-bytes"]
 _OF_ALL_BUT_STREAMS: Final = [
     "expires",
@@ -119,7 +119,7 @@ def refusal_of(key: str, value: object) -> str | None:
         return _refuse(isinstance(value, str) and age_in_ms(value) > 0, value, "is not a valid max age")
     if key == "ha-params":
         return ""
-    if key == "exact-message-ttl":
+    if key == "exact-message-ttl" or key == "archive":
         return _refuse(isinstance(value, bool), value, "is not true or false")
     return None
 

@@ -38,7 +38,9 @@ _IMMEDIATE: Final = 2
 FLAGS_AT: Final[i64] = 19
 _MODE_AT: Final[i64] = 21
 _ONLY_DELIVERY_MODE: Final[i64] = 0x1000
-_TARGETS_MAX: Final = 4096
+# Targets that all connections together remember, about half a KB each, and what each may have however many they are.
+_TARGETS_MAX: Final = 65536
+_TARGETS_MIN: Final = 256
 
 
 def header_end(content: bytes) -> i64:
@@ -128,11 +130,15 @@ def target_of(channel: Channel, arguments: bytes) -> Target:
         raise NotImplementedByBroker("immediate=true", BASIC_PUBLISH)
     exchange = checks.writable_exchange(channel, name)
     target = Target(exchange, Origin(name, [key]), flags)
-    if connection.targets_as_of != as_of or len(connection.targets) >= _TARGETS_MAX:
+    if connection.targets_as_of != as_of or len(connection.targets) >= share_of_targets(len(node.connections)):
         connection.targets = {}
         connection.targets_as_of = as_of
     connection.targets[arguments] = target
     return target
+
+
+def share_of_targets(connections: int) -> int:
+    return max(_TARGETS_MIN, _TARGETS_MAX // max(1, connections))
 
 
 def read_properties(channel: Channel, message: Message, peek: PropertyPeek, headers: bytes) -> i64:

@@ -23,6 +23,8 @@ class Store:
     def __init__(self) -> None:
         self.position: i64 = 0
         self.synced: i64 = 0
+        # Whether there are files that an archive can be made of.
+        self.can_archive = False
 
     def open(self, queue: Queue, level: i64) -> Backing:
         """The backing of a new or recovered queue; a queue with priorities has one per level."""

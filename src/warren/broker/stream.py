@@ -20,6 +20,7 @@ from warren.broker.consumer import Consumer
 from warren.broker.message import NEVER, Delivery, Entry, Message, Origin
 from warren.broker.policy_settings import age_in_ms
 from warren.broker.queue import Queue
+from warren.broker.stream_archive import ArchiveNotice
 from warren.broker.stream_browse import browse_stream, message_of
 from warren.broker.stream_log import KEPT_CHANNEL, SEGMENT_BYTES, StreamCursor, StreamLog, StreamRecord
 from warren.errors import NotImplementedByBroker, PreconditionFailed
@@ -43,7 +44,7 @@ _FAR: Final = 1 << 52
 class StreamConsumer(Consumer):
     def __init__(self, channel: Channel, queue: Stream, tag: str, exclusive: bool, arguments: Table) -> None:
         super().__init__(channel, queue, tag, False, exclusive, 0, arguments)
-        self.cursor: StreamCursor = queue.log.cursor(_start(queue, arguments.get("x-stream-offset")))
+        self.cursor: StreamCursor = _cursor(queue, arguments.get("x-stream-offset"))
         self._filters = _filters(arguments.get("x-stream-filter"))
         unfiltered = arguments.get("x-stream-match-unfiltered")
         self._takes_unfiltered = unfiltered is not None and unfiltered.value is True
@@ -219,6 +220,9 @@ class Stream(Queue):
         field = self.arguments.get("x-max-age")
         text = age if isinstance(age, str) else "" if field is None else str(field.value)
         log.max_age = age_in_ms(text) if text else -1
+        archive = self.effective_policy.get("archive")
+        flag = self.arguments.get("x-archive")
+        log.archives = archive if isinstance(archive, bool) else flag is not None and flag.value is True
 
     def _number(self, key: str, default: i64) -> i64:
         value = self.effective_policy.get(key)
@@ -251,6 +255,12 @@ def check_stream_consumer(channel: Channel, queue: Stream, no_ack: bool) -> None
         raise NotImplementedByBroker(f"automatic acknowledgement not supported by stream {what}")
     if channel.prefetch != 0:
         raise NotImplementedByBroker(f"{what} does not support global qos")
+
+
+def _cursor(queue: Stream, field: Field | None) -> StreamCursor:
+    if field is not None and field.value == "archive":
+        return ArchiveNotice(queue.log)
+    return queue.log.cursor(_start(queue, field))
 
 
 def _start(queue: Stream, field: Field | None) -> i64:

@@ -70,6 +70,13 @@ class StreamLog(Backing):
         self.segment_bytes: i64 = SEGMENT_BYTES
         self.max_bytes: i64 = -1
         self.max_age: i64 = -1
+        # What retention takes goes to an archive first, and stays as long as it cannot.
+        self.archives = False
+        # The folder of all archives, and this stream's below it; empty where there are no files.
+        self.archive_root = ""
+        self.archive_folder = ""
+        # Why it cannot, at the moment.
+        self.archive_error = ""
 
     def append(self, message: Message, filter_value: bytes | None, now: i64) -> None:
         offset = self.next_offset
@@ -186,6 +193,9 @@ class MemoryStreamLog(StreamLog):
         return len(self._segments)
 
     def retain(self, now: i64) -> None:
+        if self.archives:
+            # There is no file to archive, and what is to be kept is not thrown away.
+            return
         segments = self._segments
         while len(segments) > 1 and is_spent(self, self._bytes, segments[0].last_timestamp(), now):
             gone = segments.popleft()

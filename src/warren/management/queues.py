@@ -91,7 +91,16 @@ def _of_stream(stream: Stream) -> Item:
         "segments": int(log.segment_count()),
         "disk_bytes": int(log.disk_bytes()),
         "readers": {reader.tag: {"next_offset": int(reader.cursor.next_offset)} for reader in stream.readers},
+        **_of_archive(stream),
     }
+
+
+def _of_archive(stream: Stream) -> Item:
+    """Where retention writes what it takes, and why it cannot at the moment."""
+    log = stream.log
+    if not log.archives:
+        return {}
+    return {"archive": f"{log.archive_root}/{log.archive_folder}", "archive_error": log.archive_error}
 
 
 def stats(queue: Queue) -> dict[str, int]:

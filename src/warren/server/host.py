@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from warren.broker.connection import Connection
 from warren.broker.node import Node
+from warren.server.archiver import Archiver
 from warren.server.clock import Clock
 from warren.server.passwords import Passwords
 from warren.server.syncer import Syncer
@@ -42,12 +43,14 @@ class LoopHost:
         # Somebody will say when the turn that is under way may end.
         self._is_held = False
         self._syncer: Syncer | None = None
+        self._archiver: Archiver | None = None
         self._is_halted = False
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
 
-    def attach(self, node: Node, syncer: Syncer | None = None) -> None:
+    def attach(self, node: Node, syncer: Syncer | None = None, archiver: Archiver | None = None) -> None:
         self._node = node
         self._syncer = syncer
+        self._archiver = archiver
         self._timer = DeadlineTimer(self.loop, node, self.clock, self.tick)
         self.wake()
 
@@ -111,6 +114,8 @@ class LoopHost:
             while syncer is not None and syncer.kick():
                 # Confirms that waited for it go out in the same turn.
                 node.flush()
+            if self._archiver is not None:
+                self._archiver.kick()
             timer.arm()
         except OSError as error:
             # What was not made durable must not be promised: no retry, no confirm, stop.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from warren.broker.tracer import Tracer
 from warren.config import Config
 from warren.errors import WarrenError
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
+from warren.server.archiver import Archiver, WriteArchive
 from warren.server.clock import Clock
 from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder
@@ -38,6 +40,8 @@ log = logging.getLogger("warren")
 
 # The folder of the message log within the data folder.
 MESSAGES = "messages"
+# And that of the archives of streams, unless the configuration names another.
+ARCHIVE = "archive"
 # How long clients get to answer the close they are sent at the end.
 DRAIN_SECONDS = 3.0
 
@@ -45,7 +49,9 @@ DRAIN_SECONDS = 3.0
 class Server:
     """Made and used on a running loop."""
 
-    def __init__(self, config: Config, passwords: Passwords | None = None) -> None:
+    def __init__(
+        self, config: Config, passwords: Passwords | None = None, write_archive: WriteArchive | None = None
+    ) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
         self.clock = Clock()
@@ -59,6 +65,8 @@ class Server:
         self._recorder: DefinitionsStore | None = None
         self._store: LogStore | None = None
         self._syncer: Syncer | None = None
+        self._write_archive = write_archive
+        self._archiver: Archiver | None = None
         self._alarms: AlarmWatch | None = None
         self.memory_limit = int(config.memory_high_watermark * memory_total())
 
@@ -75,7 +83,9 @@ class Server:
                     log.error("store: %s are dropped: there is no such queue any more", line)
                 self._store.forget_unclaimed()
                 self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal, self._is_one_alone)
-            self.host.attach(self.node, self._syncer)
+                if self._write_archive is not None:
+                    self._archiver = Archiver(self.loop, self._store.streams, self._write_archive, self.host.wake)
+            self.host.attach(self.node, self._syncer, self._archiver)
             self._alarms = self._watch()
             self.listeners = await listen(self.loop, self.config, self._make_transport)
         except BaseException:
@@ -118,6 +128,9 @@ class Server:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
         for line in store.log_lines:
             log.error("%s", line)
+        if self._write_archive is not None:
+            store.can_archive = True
+            store.streams.archive_root = os.path.abspath(self.config.archive_dir or folder.parent / ARCHIVE)
         return store
 
     def _make_transport(self) -> AmqpTransport:
@@ -169,6 +182,8 @@ class Server:
         if self._alarms is not None:
             self._alarms.stop()
         self.host.detach()
+        if self._archiver is not None:
+            self._archiver.close()
         if self._syncer is not None:
             self._syncer.close()
         if self._store is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from warren.spark.archives.read import read_archived
 from warren.spark.consume import open_client, read_range
 from warren.spark.ends import Ends, ranges_between
 from warren.spark.options import ReadOptions
@@ -30,6 +31,5 @@ class BatchReader(DataSourceReader):
 def read_partition(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     # Spark puts a partition of its own in where a batch has none.
     if isinstance(partition, RangePartition):
-        yield from read_range(
-            options.target, partition.span, options.prefetch, options.timeout, options.fail_on_data_loss
-        )
+        read = read_archived if partition.span.archive else read_range
+        yield from read(options.target, partition.span, options.prefetch, options.timeout, options.fail_on_data_loss)

@@ -49,6 +49,8 @@ class Range:
     place_header: str = STREAM_OFFSET
     # How many messages are in it, of a queue, where numbers may be missing; of a stream every number is there.
     expected: int = 0
+    # The folder with what retention took from the stream; empty when there is none.
+    archive: str = ""
 
     @property
     def is_of_queue(self) -> bool:

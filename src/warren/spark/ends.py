@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from warren.amqp.constants import FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
-from warren.amqp.fields import Field
+from warren.amqp.fields import Field, Table
 from warren.amqp.methods import (
     BasicAck,
     BasicCancel,
@@ -32,6 +32,7 @@ from warren.amqp.methods import (
 from warren.amqp.properties import decode_properties
 from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
 from warren.errors import WarrenError
+from warren.spark.archives.place import ASK, first_offset, first_since, folder_of
 from warren.spark.consume import STREAM_OFFSET, Range, data_loss, open_client
 from warren.spark.options import EARLIEST, LATEST, PREFETCH_MAX, Kind, Position, ReadOptions
 
@@ -46,6 +47,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.places: list[int] = []
+        self.headers: Table = {}
         self.bytes = 0
 
 
@@ -158,6 +160,7 @@ class Probe:
             raise WarrenError("this is a queue and no stream: its messages have no offsets; read it with option queue")
         seen = self._seen_by(tag)
         seen.places.append(place.value)
+        seen.headers = headers
         seen.bytes += self._missing
 
 
@@ -187,7 +190,16 @@ class Ends:
     def first(self, name: str) -> int | None:
         """Offset of the oldest message; None of an empty stream."""
         seen = self._look(name, Field("S", "first"), 1)
-        return seen.places[0] if seen.places else None
+        return first_offset(self.archive(name), seen.places[0]) if seen.places else None
+
+    def archive(self, name: str) -> str:
+        """The folder with what retention took from it; empty when it goes nowhere."""
+        if "warren_version" not in self._client.server_properties:
+            return ""
+        tag, seen = self._probe.subscribe(name, Field("S", ASK), 1)
+        self._probe.wait(seen, self._options.timeout)
+        self._probe.cancel(tag)
+        return folder_of(name, seen.headers, self._options.archive)
 
     def next(self, name: str) -> int | None:
         """Offset that follows the newest message; None of an empty stream."""
@@ -196,6 +208,11 @@ class Ends:
 
     def since(self, name: str, milliseconds: int) -> int:
         """Offset of the first chunk stored at that time or later; where the stream ends when there is none."""
+        oldest = self._look(name, Field("S", "first"), 1).places
+        found = self._since(name, milliseconds)
+        return first_since(self.archive(name), milliseconds, oldest[0], found) if oldest else found
+
+    def _since(self, name: str, milliseconds: int) -> int:
         probe = self._probe
         early, found = probe.subscribe(name, Field("T", milliseconds // 1000), 1)
         # Asked after it and answered in turn: when this one is sent something, there was nothing for the first.
@@ -265,7 +282,7 @@ def ranges_between(ends: Ends, options: ReadOptions) -> list[Range]:
         for option, place in (("startingOffsets", start), ("endingOffsets", end)):
             if place > after:
                 raise WarrenError(f"option {option} is wrong: {name!r} has no offset {place} yet, it ends at {after}")
-        ranges.append(Range(name, max(start, first), end))
+        ranges.append(Range(name, max(start, first), end, archive=ends.archive(name)))
     return ranges
 
 

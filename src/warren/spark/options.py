@@ -29,6 +29,7 @@ READ_NAMES: Final = (
     "failOnDataLoss",
     "prefetch",
     "spoolDir",
+    "archive",
     "timeout",
 )
 WRITE_NAMES: Final = (
@@ -102,6 +103,8 @@ class ReadOptions:
     fail_on_data_loss: bool = True
     prefetch: int = PREFETCH
     spool_dir: str = ""
+    # The folder of all archives, where it is not found under the broker's name for it; or none.
+    archive: str = ""
     timeout: float = TIMEOUT_SECONDS
 
 
@@ -128,6 +131,7 @@ def read_options(given: Mapping[str, str], is_streaming: bool) -> ReadOptions:
     if kind is Kind.QUEUE:
         options.refuse(("startingOffsets", "endingOffsets", "startingTimestamp"), "a queue is read from its head")
         options.refuse(("minPartitions",), "a queue is read in order, as one partition")
+        options.refuse(("archive",), "only a stream has one")
     else:
         options.refuse(("spoolDir",), "only a classic queue of RabbitMQ is spooled")
     if is_streaming:
@@ -146,6 +150,7 @@ def read_options(given: Mapping[str, str], is_streaming: bool) -> ReadOptions:
         options.flag("failOnDataLoss", True),
         options.number("prefetch", PREFETCH, 1, PREFETCH_MAX),
         options.text("spoolDir") or "",
+        options.text("archive") or "",
         options.number("timeout", int(TIMEOUT_SECONDS), 1),
     )
 

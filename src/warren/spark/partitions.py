@@ -25,7 +25,7 @@ def split(ranges: Sequence[Range], least: int) -> list[Range]:
         size = span.end - span.start
         count = min(size, max(1, round(least * size / total)))
         edges = [span.start + size * number // count for number in range(count + 1)]
-        pieces += [Range(span.name, *edge, span.place_header) for edge in pairwise(edges)]
+        pieces += [Range(span.name, *edge, span.place_header, archive=span.archive) for edge in pairwise(edges)]
     return pieces
 
 

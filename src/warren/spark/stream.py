@@ -68,10 +68,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
         ranges = []
+        archives = self._ask(self._find_archives)
         for name, after in end.items():
             before = start.get(name, 0)
             # Behind its own end a stream was made anew, which is only let through where that may be: from its start.
-            ranges.append(Range(name, before if before <= after else 0, after))
+            start_of_range = before if before <= after else 0
+            ranges.append(Range(name, start_of_range, after, archive=archives.get(name, "")))
         return [RangePartition(span) for span in split(ranges, self._options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -90,6 +92,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_ends(self, ends: Ends) -> dict[str, int]:
         self._latest = {name: ends.next(name) or 0 for name in self._all_names(ends)}
         return dict(self._latest)
+
+    def _find_archives(self, ends: Ends) -> dict[str, str]:
+        return {name: ends.archive(name) for name in self._all_names(ends)}
 
     def _all_names(self, ends: Ends) -> tuple[str, ...]:
         # Once: the partitions of a super stream that are added later are read from the next start of the query on.

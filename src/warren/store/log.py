@@ -551,7 +551,7 @@ class LogStore(Store):
         if first >= last:
             return b""
         if not run.is_in_file():
-            return run.rows_in_memory()[first * ROW_SIZE : last * ROW_SIZE]
+            return run.rows_in_memory(first, last)
         if segment.index_handle < 0:
             segment.index_handle = self.disk.open(index_name(segment.number))
             self._opened(segment)

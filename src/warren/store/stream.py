@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from warren.broker.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
 from warren.store.format import RECORD_HEADER_SIZE, SYNCED, next_record, record_at, write_record
+from warren.store.stream_archive import archive_folder
 from warren.store.stream_format import (
     STREAM_MESSAGE,
     FileHeader,
@@ -61,6 +62,8 @@ class DiskStreamLog(StreamLog):
         self._out = BytesWriter()
         self._tail: deque[Block] = deque()
         self._tail_bytes: i64 = 0
+        self.archive_root = logs.archive_root
+        self.archive_folder = archive_folder(queue.vhost, queue.name, queue.incarnation)
         # How far the log knows itself to be durable, to be written with the next batch.
         self.mark = b""
         for segment in segments:
@@ -128,10 +131,15 @@ class DiskStreamLog(StreamLog):
 
     def retain(self, now: i64) -> None:
         segments = self.segments
+        self.logs.archive_wanted.pop(self, None)
         total: i64 = 0
         for segment in segments:
             total += segment.size
         while len(segments) > 1 and is_spent(self, total, segments[0].last_timestamp, now):
+            if self.archives and not segments[0].is_archived and segments[0].count > 0:
+                # It goes when it is in the archive, and nothing younger goes before it.
+                self.logs.archive_wanted[self] = segments[0]
+                return
             gone = segments.pop(0)
             total -= gone.size
             self.length -= gone.count

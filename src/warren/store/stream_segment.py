@@ -44,6 +44,8 @@ class StreamSegment:
         self.is_sealed = False
         self.is_indexed = False
         self.is_gone = False
+        # All of it is durable in the stream's archive.
+        self.is_archived = False
         self.handle = -1
         # Cursors that are in it; its file is open as long as there is one.
         self.users: i64 = 0

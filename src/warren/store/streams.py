@@ -10,6 +10,7 @@ from mypy_extensions import i64
 from warren.store.chores import Chore
 from warren.store.disk import Disk
 from warren.store.stream import DiskStreamLog
+from warren.store.stream_archive import ArchiveJob
 from warren.store.stream_format import FILE_ENDING, INDEX_ENDING, file_name, index_name, parse_name
 from warren.store.stream_segment import StreamSegment, encode_index
 from warren.store.whole_files import read_whole
@@ -80,6 +81,9 @@ class StreamLogs:
         self.recovered: dict[str, RecoveredStream] = {}
         self.logs: dict[Queue, DiskStreamLog] = {}
         self.chores: list[Chore] = []
+        # The folder of all archives, and files that retention waits for: they must be there first.
+        self.archive_root = ""
+        self.archive_wanted: dict[DiskStreamLog, StreamSegment] = {}
         self._changed: dict[DiskStreamLog, bool] = {}
         self._unsynced: dict[StreamSegment, DiskStreamLog] = {}
         self._syncing: list[SyncedUpTo] = []
@@ -102,6 +106,7 @@ class StreamLogs:
         if log is None:
             return
         self._changed.pop(log, None)
+        self.archive_wanted.pop(log, None)
         self.store.position += 1
         for segment in log.segments:
             self._unsynced.pop(segment, None)
@@ -170,6 +175,22 @@ class StreamLogs:
             return []
         committed, self._committed = self._committed, {}
         return [queue for queue in committed if not queue.deleted]
+
+    # -- archives --------------------------------------------------------------------------------------------------
+
+    def next_archive_jobs(self) -> list[ArchiveJob]:
+        """One for each stream whose retention waits, of files that are durable and will not change any more."""
+        return [
+            ArchiveJob(log, segment)
+            for log, segment in self.archive_wanted.items()
+            if segment.is_sealed and segment.durable == segment.size
+        ]
+
+    def archive_done(self, job: ArchiveJob) -> None:
+        job.segment.is_archived = True
+        if not job.segment.is_gone:
+            job.log.archive_error = ""
+            job.log.retain(job.log.queue.node.now)
 
     # -- files that come and go ------------------------------------------------------------------------------------
 

@@ -124,7 +124,8 @@ def test_killed_in_the_middle_its_outputs_are_those_of_an_undisturbed_run(
     assert state is not None
     assert state["state"] == "killed"
     assert run_warren("pipeline", "status", str(file)).returncode == 3
-    run(load(file), once=True, spark=spark)
+    # The batch that was interrupted is the same again; those after it may be larger.
+    run(load(write_file(tmp_path, served, stream, out, rows=count)), once=True, spark=spark)
     assert sorted(json.loads(body)["id"] for _, _, body in node.get_all(out)) == list(range(count - 1))
     assert kept(tmp_path) == list(range(count - 1))
     misfits = {properties.headers["x-deduplication-header"] for _, properties, _ in node.get_all(f"{out}.misfits")}
@@ -246,3 +247,57 @@ def test_a_mistake_that_only_spark_can_find_is_told_in_one_line(
     status = State(tmp_path).read()
     assert status is not None
     assert (status["state"], status["error"]) == ("failed", str(found.value))
+
+
+def test_partitions_of_a_super_stream_are_one_source(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    with node.channel() as channel:
+        channel.exchange_declare("sales", "direct", durable=True, arguments={"x-super-stream": True})
+        for number in range(2):
+            channel.queue_declare(f"sales-{number}", durable=True, arguments={"x-queue-type": "stream"})
+            channel.queue_bind(f"sales-{number}", "sales", str(number), arguments={"x-stream-partition-order": number})
+    node.publish("0", orders(0, 3), exchange="sales")
+    node.publish("1", orders(3, 5), exchange="sales")
+    pipeline = Pipeline("sales", broker=node.uri, folder=tmp_path, dead_letters={"queue": "sales.misfits"})
+    pipeline.source("sold", super_stream="sales", schema="id BIGINT, amount DOUBLE")
+    pipeline.view("where_from", "SELECT id, envelope.queue FROM sold").sink("out", "where_from", queue="sales.out")
+    assert pipeline.run(once=True, spark=spark)["queries"][0]["rows"] == 5
+    found = sorted((json.loads(body)["id"], json.loads(body)["queue"]) for _, _, body in node.get_all("sales.out"))
+    assert found == [(0, "sales-0"), (1, "sales-0"), (2, "sales-0"), (3, "sales-1"), (4, "sales-1")]
+
+
+def test_a_queue_of_rabbitmq_is_drained_through_the_spool(
+    spark: SparkSession, rabbitmq: BrokerUnderTest, tmp_path: Path
+) -> None:
+    queue = rabbitmq.make("classic")
+    pipeline = Pipeline("spooled", broker=rabbitmq.uri, folder=tmp_path, dead_letters={"queue": "spooled.misfits"})
+    pipeline.source("orders", queue=queue, schema="id BIGINT, amount DOUBLE")
+    pipeline.view("doubled", "SELECT id * 2 AS id FROM orders").sink("out", "doubled", queue="spooled.out")
+    for start in (0, 3):
+        rabbitmq.publish(queue, [*orders(start, start + 3), b"poison"])
+        pipeline.run(once=True, spark=spark)
+        found = sorted(json.loads(body)["id"] for _, _, body in rabbitmq.get_all("spooled.out"))
+        assert found == [2 * number for number in range(start, start + 3)]
+    assert rabbitmq.count("spooled.misfits") == 2
+    assert rabbitmq.count(queue) == 0
+
+
+def test_a_source_may_want_to_fail_and_then_nothing_is_written_or_tried_again(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream = node.make()
+    node.publish(stream, [*orders(0, 3), b'{"id": "x"}'])
+    pipeline = Pipeline("strict", broker=node.uri, folder=tmp_path)
+    pipeline.source("orders", stream=stream, schema="id BIGINT NOT NULL", on_error="fail")
+    pipeline.sink("out", "orders", parquet=str(tmp_path / "table"))
+    told = (
+        rf'query "out" failed: .*source orders: message 3 of {stream}: the body does not fit the schema: {{"id": "x"}}'
+    )
+    with pytest.raises(WarrenError, match=told) as found:
+        pipeline.run(once=True, spark=spark)
+    assert "\n" not in str(found.value)
+    status = State(tmp_path).read()
+    assert status is not None
+    assert status["queries"][0]["restarts"] == 0
+    assert not list((tmp_path / "table").glob("*.parquet"))

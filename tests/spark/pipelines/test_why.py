@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.spark.pipelines.schema_text import parse_schema
+from warren.spark.pipelines.spark_errors import one_line
 from warren.spark.pipelines.why import why
 
 FIELDS = parse_schema(
@@ -48,3 +49,25 @@ def test_the_reason_names_the_field_and_its_value(body: bytes, reason: str) -> N
 
 def test_a_body_that_is_nested_without_end_has_a_reason_too() -> None:
     assert why(b"[" * 100_000, FIELDS).startswith("the body is not JSON")
+
+
+PROXY = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "x.py", line 1, in call
+pyspark.errors.SparkRuntimeException: [USER_RAISED] too late SQLSTATE: P1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[NOT_FOUND] no such table\n SQLSTATE: 42P01", "[NOT_FOUND] no such table"),
+        (PROXY, "[USER_RAISED] too late"),
+        (
+            "Job aborted\nTraceback (most recent call last):\nwarren.errors.WarrenError: no broker at x:1\n\tat java",
+            "no broker at x:1",
+        ),
+        ("", "ValueError"),
+    ],
+)
+def test_an_error_of_sparks_is_told_in_one_line(text: str, line: str) -> None:
+    assert one_line(ValueError(text)) == line

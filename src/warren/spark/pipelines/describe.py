@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind, Source, SourceKind
+
+_BODIES: Final = {"json": "JSON", "avro": "Avro"}
 
 
 def describe_source(source: Source) -> str:
@@ -10,7 +14,7 @@ def describe_source(source: Source) -> str:
     if source.kind is SourceKind.EXCHANGE:
         words += f", key {' or '.join(source.keys)}"
     if source.kind.is_of_broker:
-        words += f", {'JSON' if source.body == 'json' else source.body}"
+        words += f", {_BODIES.get(source.body, source.body)}"
     elif source.is_table:
         words += ", table"
     if source.watermark is not None:

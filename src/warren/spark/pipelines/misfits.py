@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.spark.pipelines.avro import with_decoded
 from warren.spark.pipelines.model import DeadLetters, Definition, OnError, Source
 from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.schema_text import Field, parse_schema
@@ -25,6 +26,8 @@ _CORRUPT: Final = "_corrupt"
 # The reason that Spark can give: a task then looks closer.
 _BODY: Final = "body"
 MISFITS: Final = "misfits"
+# Of a body, in the text of an error.
+_SHOWN: Final = 100
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,8 @@ def fit(frame: DataFrame, definition: Definition, source: Source, schema: str, k
     rows = rows.withColumn(REASON, f.expr(_reason(source, schema)))
     rows = rows.observe(f"{MISFITS}_{source.name}", f.expr(f"count_if({REASON} IS NOT NULL)").alias(MISFITS))
     if source.on_error is OnError.FAIL:
-        message = f.concat(f.lit(f"source {source.name}: "), f.col(REASON))
-        return rows.where(f.when(f.col(REASON).isNotNull(), f.raise_error(message)).isNull()).drop(REASON, _VALUE)
+        told = f.when(f.col(REASON).isNotNull(), f.raise_error(f.expr(_complaint(source))))
+        return rows.where(told.isNull()).drop(REASON, _VALUE)
     if source.on_error is OnError.DROP or not keeps_misfits or definition.dead_letters is None:
         return rows.where(f.col(REASON).isNull()).drop(REASON, _VALUE)
     aside = Aside(
@@ -74,11 +77,16 @@ def _columns(frame: DataFrame, source: Source, schema: str) -> DataFrame:
         return frame.withColumn("body", f.col("body").cast("string")).withColumn(ENVELOPE, f.struct(*frame.columns))
     if source.body == "raw":
         return frame.withColumn(ENVELOPE, f.struct(*frame.columns))
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    nullable = _without_requirements(schema)
-    value = f.from_json(f.col("body").cast("string"), f"{nullable}, {_CORRUPT} STRING", options)
+    columns = frame.columns
+    if source.body == "avro":
+        frame = with_decoded(frame, source.schema, schema, _VALUE, _CORRUPT)
+    else:
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        nullable = _without_requirements(schema)
+        value = f.from_json(f.col("body").cast("string"), f"{nullable}, {_CORRUPT} STRING", options)
+        frame = frame.withColumn(_VALUE, value)
     names = [each.name for each in parse_schema(schema)]
-    return frame.select(value.alias(_VALUE), f.struct(*frame.columns).alias(ENVELOPE)).select(
+    return frame.select(_VALUE, f.struct(*columns).alias(ENVELOPE)).select(
         *(f.col(_VALUE)[name].alias(name) for name in names), ENVELOPE, _VALUE
     )
 
@@ -107,10 +115,20 @@ def _reason(source: Source, schema: str) -> str:
             for each in parse_schema(schema)
             if each.is_required
         ]
+    if source.body == "avro":
+        cases.append(f"WHEN {_VALUE}.{_CORRUPT} IS NOT NULL THEN {_VALUE}.{_CORRUPT}")
     for name, condition in source.expect.items():
         reason = _text(f'expectation "{name}" is not met: {condition}')
         cases.append(f"WHEN NOT coalesce(({condition}), false) THEN '{reason}'")
     return f"CASE {' '.join(cases)} END"
+
+
+def _complaint(source: Source) -> str:
+    """Which message it is, and how it begins where Spark knows no more than that it does not fit."""
+    body = f"left(CAST({ENVELOPE}.body AS STRING), {_SHOWN})"
+    reason = f"if({REASON} = '{_BODY}', concat('the body does not fit the schema: ', {body}), {REASON})"
+    which = f"'message ', {ENVELOPE}.offset, ' of ', {ENVELOPE}.queue, ': '"
+    return f"concat('source {_text(source.name)}: ', {which}, {reason})"
 
 
 def _text(text: str) -> str:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BROKER: Final = "amqp://guest:guest@127.0.0.1:5672/%2F"
 DEFAULT_MAX_ROWS: Final = 50_000
+# Bodies whose fields are columns.
+WITH_SCHEMA: Final = ("json", "avro")
 
 
 class SourceKind(Enum):
@@ -90,7 +92,7 @@ class Source:
     place: str
     keys: tuple[str, ...] = ()
     body: str = "raw"
-    # DDL; empty for raw bodies, "infer" to look at the first messages.
+    # DDL, "infer" to look at the first messages, or an Avro schema; empty for raw bodies.
     schema: str = ""
     is_table: bool = False
     format: str = "parquet"
@@ -109,7 +111,7 @@ class Source:
 
     @property
     def can_misfit(self) -> bool:
-        return self.kind.is_of_broker and (self.body == "json" or bool(self.expect))
+        return self.kind.is_of_broker and (self.body in WITH_SCHEMA or bool(self.expect))
 
 
 Step = Callable[..., "DataFrame"]

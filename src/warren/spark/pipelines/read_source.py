@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.document import Mistakes, Node
 from warren.spark.pipelines.model import DEFAULT_MAX_ROWS, OnError, Source, SourceKind, Watermark
-from warren.spark.pipelines.schema_text import SchemaError, parse_schema
+from warren.spark.pipelines.schema_text import Field, SchemaError, parse_schema
 from warren.spark.pipelines.section import Section
 from warren.spark.pipelines.sql_text import SqlError, tokens_of
 
 KINDS: Final = {kind.value: kind for kind in SourceKind}
 # The message itself, beside the fields of its body.
 ENVELOPE: Final = "envelope"
-_BODIES: Final = ("json", "raw", "text")
+_BODIES: Final = ("avro", "json", "raw", "text")
 _FORMATS: Final = ("csv", "json", "parquet", "text")
 _STARTS: Final = ("earliest", "latest")
 
@@ -36,7 +38,7 @@ def read_source(name: str, node: Node, line: int, mistakes: Mistakes) -> Source:
         place=section.text(kind),
         keys=section.texts("key"),
         body=section.choice("body", _BODIES, "json" if section.has("schema") else "raw"),
-        schema=section.text("schema"),
+        schema=_schema_text(section),
         is_table=is_table,
         format=section.choice("format", _FORMATS, "parquet" if source_kind is not SourceKind.FILES else "json"),
         start=section.choice("start", _STARTS, "earliest"),
@@ -118,8 +120,11 @@ def _check_body(section: Section, source: Source) -> None:
         section.mistake(
             section.line_of("body"), 'JSON needs "schema": fields such as "id BIGINT, at TIMESTAMP", or infer'
         )
+    if source.body == "avro":
+        _check_avro(section, source)
+        return
     if source.body != "json" and source.schema:
-        section.mistake(section.line_of("schema"), f'"schema" is for JSON bodies, not for {source.body} ones')
+        section.mistake(section.line_of("schema"), f'"schema" is for JSON and Avro bodies, not for {source.body} ones')
     if source.body != "json" and section.has("on-error") and not source.expect:
         section.mistake(section.line_of("on-error"), f"every body is a {source.body} one: no error can occur")
     if source.schema == "infer" and source.kind is SourceKind.QUEUE:
@@ -130,6 +135,32 @@ def _check_body(section: Section, source: Source) -> None:
         _check_schema(section, source)
 
 
+def _schema_text(section: Section) -> str:
+    """A text; Avro's is JSON, which stands in the file as it is."""
+    node = section.node("schema")
+    if node is not None and isinstance(node.value, dict):
+        return json.dumps(_plain(node))
+    return section.text("schema")
+
+
+def _plain(node: Node) -> object:
+    if isinstance(node.value, dict):
+        return {key: _plain(each) for key, each in node.value.items()}
+    return [_plain(each) for each in node.value] if isinstance(node.value, list) else node.value
+
+
+def _check_avro(section: Section, source: Source) -> None:
+    if not source.schema:
+        section.mistake(section.line_of("body"), 'Avro needs "schema": the schema that messages are written with')
+        return
+    try:
+        fields = parse_schema(ddl_of(source.schema))
+    except SchemaError as error:
+        section.mistake(section.line_of("schema"), f"schema: {error}")
+        return
+    _check_no_envelope(section, fields)
+
+
 def _check_schema(section: Section, source: Source) -> None:
     line = section.line_of("schema")
     try:
@@ -137,8 +168,13 @@ def _check_schema(section: Section, source: Source) -> None:
     except SchemaError as error:
         section.mistake(line, f"schema: {error}")
         return
+    _check_no_envelope(section, fields)
+
+
+def _check_no_envelope(section: Section, fields: tuple[Field, ...]) -> None:
     if any(each.name.lower() == ENVELOPE for each in fields):
-        section.mistake(line, f'schema: the field "{ENVELOPE}" would hide the message itself, which has that name')
+        reason = f'schema: the field "{ENVELOPE}" would hide the message itself, which has that name'
+        section.mistake(section.line_of("schema"), reason)
 
 
 def _check_file_schema(section: Section, source: Source) -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Watcher = Callable[[Status], None]
 STEP_SECONDS: Final = 0.5
+# Somebody waits for the end of a run that has one.
+STEP_SECONDS_ONCE: Final = 0.1
 DEPTH_SECONDS: Final = 2.0
 # A batch under way may end by itself, so that nothing needs to be done again.
 GRACE_SECONDS: Final = 20.0
@@ -152,7 +154,7 @@ class Runner:
             if self._is_asked_to_stop.is_set() or "failed" in states or states == {"finished"}:
                 break
             self._tell("running")
-            self._is_asked_to_stop.wait(STEP_SECONDS)
+            self._is_asked_to_stop.wait(STEP_SECONDS_ONCE if self._once else STEP_SECONDS)
         self._end()
 
     def _measure_queues(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -9,13 +10,19 @@ from typing import Final
 from warren.errors import WarrenError
 
 _MAX: Final = 500
+_RAISED: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
 
 
 def one_line(error: BaseException) -> str:
     """Where one of our own errors is behind it, that is what it says."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if "WarrenError" in line]
-    text = ours[-1].partition("WarrenError:")[2].strip() if ours else " ".join(lines[:2])
+    # An error in a function of ours, such as one that writes a batch, comes as Python's traceback of it.
+    raised = [line for line in lines if _RAISED.match(line)] if any("Traceback" in line for line in lines) else []
+    if ours:
+        text = ours[-1].partition("WarrenError:")[2].strip()
+    else:
+        text = raised[-1].partition(": ")[2] if raised else " ".join(lines[:2])
     return (text.partition(" SQLSTATE:")[0] or type(error).__name__)[:_MAX]
 
 

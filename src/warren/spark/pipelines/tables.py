@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.broker.exchanges.pipeline import input_of
 from warren.errors import WarrenError
+from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.graph import inputs_of, order_of_sinks, sources_of, views_of
 from warren.spark.pipelines.misfits import fit
 from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, Watermark
@@ -82,6 +83,8 @@ def place_option(definition: Definition, source: Source) -> tuple[str, str]:
 
 def schema_of(spark: SparkSession, definition: Definition, source: Source) -> str:
     """As it was written; or as it was inferred the first time, so that a restart sees the same."""
+    if source.body == "avro":
+        return ddl_of(source.schema)
     if source.schema != "infer":
         return source.schema
     kept = definition.folder / "schemas" / f"{source.name}.json"

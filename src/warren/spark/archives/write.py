@@ -1,0 +1,83 @@
+"""One file of a stream as one Parquet file: the columns of the source, and when the broker stored each message.
+
+Runs in a thread of the broker. Half of the time it waits, so that whoever publishes and consumes comes first: Python
+runs one thread at a time, and compiled code does not let go by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warren.amqp.deliveries import Deliveries
+from warren.errors import WarrenError
+from warren.spark.archives.files import UNFINISHED, file_name, make_durable
+from warren.spark.columns import record_batch
+from warren.spark.schema import ARROW
+from warren.store.stream_archive import ArchiveJob, Deliverer
+from warren.store.whole_files import read_start
+
+STORED_AT: Final = "stored_at"
+SCHEMA: Final = ARROW.append(pa.field(STORED_AT, pa.timestamp("ms", tz="UTC")))
+# Of one step, between which others get their turn: a millisecond or so.
+STEP_ROWS: Final = 512
+STEP_BYTES: Final = 1 << 20
+# Of one row group: whoever looks for an offset or a time reads no more than one in vain.
+GROUP_ROWS: Final = 16_384
+GROUP_BYTES: Final = 8 << 20
+
+
+def write_segment(job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
+    """Returns when the file is durable under its name. One that is there was made so before a crash."""
+    root = Path(job.root)
+    folder = root / job.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    name = file_name(job.first_offset, job.end_offset - 1)
+    if not (folder / name).exists():
+        unfinished = folder / (UNFINISHED + name)
+        try:
+            _write(unfinished, job, is_wanted)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        os.rename(unfinished, folder / name)
+    make_durable(root, folder)
+
+
+def _write(path: Path, job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
+    with open(path, "wb") as file:
+        with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+            for batch in _batches(job, is_wanted):
+                writer.write_batch(batch, row_group_size=GROUP_ROWS)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _batches(job: ArchiveJob, is_wanted: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+    data = read_start(job.log.logs.disk, job.source, job.size)
+    deliverer = Deliverer(data, job.header_size, job.seed)
+    collected, times = Deliveries("x-stream-offset"), b""
+    while True:
+        begun = time.monotonic()
+        frames = deliverer.next(STEP_ROWS, STEP_BYTES)
+        collected.take(frames, 0, STEP_ROWS)
+        times += deliverer.times
+        if not is_wanted():
+            raise WarrenError("given up: the broker stops, or the stream was deleted")
+        if collected.count and (collected.count >= GROUP_ROWS or collected.size >= GROUP_BYTES or not frames):
+            yield _with_times(record_batch(collected, job.stream), times)
+            collected, times = Deliveries("x-stream-offset"), b""
+        if not frames:
+            return
+        time.sleep(time.monotonic() - begun)
+
+
+def _with_times(batch: pa.RecordBatch, times: bytes) -> pa.RecordBatch:
+    stored = pa.Array.from_buffers(SCHEMA.field(STORED_AT).type, batch.num_rows, [None, pa.py_buffer(times)])
+    return pa.RecordBatch.from_arrays([*batch.columns, stored], schema=SCHEMA)
