@@ -74,6 +74,9 @@ flame: build ## where the compiled broker's time goes: docs/images/flame.svg
 bench-path: build ## the message path on Spark, beside a plain join and one process: bench/results/path.json
 	$(BIN)/python -m bench.path
 
+bench-replay: build ## publishing to a stream that ten consumers replay (about 2 minutes)
+	$(BIN)/python -m bench.replay
+
 bench-spark: build ## the Spark source beside prebuilt Arrow, and the sink: bench/results/spark.json (about 5 minutes)
 	$(BIN)/python -m bench.spark
 

@@ -1,4 +1,4 @@
-"""How tests that start Spark or RabbitMQ share them: one session and one node, each for whoever asks, side by side."""
+"""How tests that start Spark or RabbitMQ share them: one session and one node, with one worker of xdist."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ import pytest
 
 from tests import quick_spark
 
-# Whatever is expensive to start, and its users: a worker of xdist gets all of them.
-SHARED = ("spark", "rabbitmq")
+# Fixtures that are expensive to start. Whoever starts processes of its own instead runs beside them.
+SHARED = {"spark", "rabbitmq"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark") is None:
             continue
-        names = set(getattr(item, "fixturenames", ()))
         parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
-        for name in SHARED:
-            if name in names or any(value == name for value in parameters):
-                item.add_marker(pytest.mark.xdist_group(name))
-                break
+        chosen = {value for value in parameters if isinstance(value, str)}
+        if SHARED & {*getattr(item, "fixturenames", ()), *chosen}:
+            item.add_marker(pytest.mark.xdist_group("shared"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

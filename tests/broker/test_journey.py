@@ -14,6 +14,7 @@ from warren.broker.channel import Channel
 from warren.broker.interceptors import Interceptor
 from warren.broker.journey import Journey
 from warren.broker.rehearsal import rehearse
+from warren.broker.store import Store
 from warren.errors import PreconditionFailed
 
 
@@ -362,3 +363,16 @@ def test_every_type_tells_why(world: World, type: str, key: str, arguments: dict
     journey = rehearse(world.vhost, "guest", "x", "k", table_of({"a": 1}))
     (step,) = journey.stages[2].steps
     assert [match.why for match in step.matches] == [why]
+
+
+def test_what_is_durable_is_told_where_it_is(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q", durable=True)
+    channel.publish("m", "q", properties=asked())
+    assert texts(only_journey(world), "store")[0].startswith("position ")
+    memory = World()
+    memory.node.store = Store()
+    own = memory.channel()
+    own.declare("q", durable=True)
+    own.publish("m", "q", properties=asked())
+    assert texts(only_journey(memory), "store") == ["in memory only: this broker has no data folder"]

@@ -131,6 +131,8 @@ class Driver:
                     failures += 1
                 query.stop()
             done += 1
+            if done % 10 == 0:
+                say(f"bounced {done} times, {killed} workers killed, {failures} queries failed")
         say(json.dumps({"rounds": done, "failures": failures, "killed": killed}))
         # A driver that runs may as well drain, when whoever started it asks for it.
         if sys.stdin.readline():

@@ -205,8 +205,9 @@ class World:
 
     def _finish_bouncing(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        line = "ready\n"
-        while line == "ready\n":
+        line = process.stdout.readline()
+        while line and not line.startswith("{"):
+            sys.stderr.write(line)
             line = process.stdout.readline()
         assert line, self._log()
         found = json.loads(line)

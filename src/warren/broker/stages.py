@@ -88,6 +88,8 @@ def limits_of(queue: Queue) -> list[str]:
     """What may happen to any message of this queue."""
     options = queue.options
     facts = []
+    if queue.keeps_all:
+        return [f"keeps {options.max_bytes} bytes"] if options.max_bytes >= 0 else []
     if options.max_length >= 0:
         facts.append(f"at most {options.max_length} messages ({options.overflow})")
     if options.max_bytes >= 0:
@@ -151,7 +153,9 @@ def note_answer(
     is_refused = any(each.is_refused() for each in before)
     is_persistent = delivery.message.persistent
     is_durable = any(each.queue.durable and (is_persistent or each.queue.keeps_all) for each in before)
-    if is_durable:
+    if is_durable and node.store.position == 0:
+        journey.note("store", "in memory only: this broker has no data folder")
+    elif is_durable:
         journey.note("store", f"position {node.store.position} of the log, on disk up to {node.store.synced}")
     if before and not journey.outcome:
         routed = "scheduled" if isinstance(before[0].queue, Schedule) else "routed"

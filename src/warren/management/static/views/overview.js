@@ -164,7 +164,6 @@ function charts() {
       minimum: 5,
       lines: [
         { name: "latency", label: "publish to delivery, sampled", color: "--series-1", filled: true },
-        { name: "wait", label: "estimate: depth ÷ rate out", color: "--series-4", dash: true },
         { name: "answer", label: "answers of the API", color: "--series-2" },
       ],
     }),
