@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+# To look for them among all tests would take as long as ten of them.
+SPARK_TESTS = tests/spark $(shell grep -rl --include='test_*.py' --exclude-dir=spark 'mark\.spark' tests)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 
 .DEFAULT_GOAL := help
@@ -25,8 +27,13 @@ test-interpreted: build ## the suite on the source as it stands
 test-compiled: build ## the suite on the installed, compiled package
 	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST) -m 'not spark'
 
-test-spark: build ## what needs a Spark session or RabbitMQ for it, once and not side by side: it takes all cores
-	$(BIN)/python -m pytest -m spark
+test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
+	$(PYTEST) --dist loadgroup -m spark $(SPARK_TESTS)
+
+# Tests start Java some twenty times; with its classes in one file each start takes a third of the time.
+build/spark-classes.jsa: $(VENV)/.dependencies | $(VENV)/.built
+	rm -f $@
+	-$(BIN)/python -m tests.quick_spark $@
 
 ROUNDS ?= 1000
 STATES ?= 500000
@@ -66,6 +73,9 @@ flame: build ## where the compiled broker's time goes: docs/images/flame.svg
 
 bench-path: build ## the message path on Spark, beside a plain join and one process: bench/results/path.json
 	$(BIN)/python -m bench.path
+
+bench-replay: build ## publishing to a stream that ten consumers replay (about 2 minutes)
+	$(BIN)/python -m bench.replay
 
 bench-spark: build ## the Spark source beside prebuilt Arrow, and the sink: bench/results/spark.json (about 5 minutes)
 	$(BIN)/python -m bench.spark

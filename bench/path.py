@@ -2,7 +2,8 @@
 
 Check and route over 1,000 topic bindings and 50,000 distinct keys, at 1 M and 10 M publishes; beside it, in the same
 run, a plain broadcast join of the same size and one Python process that runs the core without Spark. Then the whole
-path with 1,000 queues and limits, and the same with nine messages in ten for one queue.
+path with 1,000 queues and limits, its queues in one process with where the time goes, and the whole path with nine
+messages in ten for one queue.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
+from bench.sample import sampled
 from warren.spark import MessagePath, session
+from warren.spark.path import message_path
+from warren.spark.path.play import Player
 from warren.spark.path.routing import Router
 
 if TYPE_CHECKING:
@@ -34,6 +39,7 @@ WORDS = [f"w{number}" for number in range(40)]
 QUEUES = 1_000
 KEYS = 50_000
 BATCH = 50_000
+START_MS = 1_700_000_000_000
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -97,7 +103,7 @@ def write_publishes(folder: Path, count: int) -> str:
                 "publisher": pa.array([f"p{number % 16}" for number in range(size)]),
                 "sequence": pa.array(range(first, first + size)),
                 "body_size": pa.array([100] * size, pa.int64()),
-                "published_at": pa.array([1_700_000_000_000_000 + (first + n) * 100 for n in range(size)],
+                "published_at": pa.array([START_MS * 1000 + (first + n) * 100 for n in range(size)],
                                          pa.timestamp("us", "UTC")),
             }
         )  # fmt: skip
@@ -200,7 +206,43 @@ def route_without_spark(path: MessagePath, place: str) -> None:
 
 def _batches(place: str) -> Iterator[pa.RecordBatch]:
     for file in sorted(Path(place).glob("*.parquet")):
-        yield from pq.ParquetFile(file).iter_batches(BATCH, columns=["routing_key"])
+        yield from pq.ParquetFile(file).iter_batches(BATCH)
+
+
+def rows_to_play(path: MessagePath, place: str) -> list[pa.RecordBatch]:
+    """What Spark's shuffle hands to the queue stage, of all components at once: the files are in order already."""
+    router = Router(path.topology)
+    return [_played(batch, router.route(_struct(batch.column("routing_key")))) for batch in _batches(place)]
+
+
+def _played(batch: pa.RecordBatch, routes: pa.StructArray) -> pa.RecordBatch:
+    route = dict(zip((field.name for field in routes.type), routes.flatten(), strict=True))
+    parents = pc.list_parent_indices(route["components"])
+    rows = batch.take(parents)
+    at = rows.column("published_at").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+    constant = {"vhost": "/", "user": "guest", "mandatory": False, "starts_at": START_MS, "ends_at": START_MS}
+    columns = {
+        **{name: rows.column(name) for name in ("publisher", "sequence", "exchange", "routing_key", "body_size")},
+        **{name: pa.repeat(value, len(rows)) for name, value in constant.items()},
+        "component": route["components"].flatten(),
+        "message": rows.column("sequence"),
+        "at": at,
+        "may_refuse": route["may_refuse"].take(parents),
+        "via": route["queues"].take(parents),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def play_without_spark(path: MessagePath, rows: list[pa.RecordBatch]) -> int:
+    """One process, all queues: how many events there were."""
+    return sum(batch.num_rows for batch in Player(path.topology)(rows))
+
+
+def profile_of(path: MessagePath, rows: list[pa.RecordBatch]) -> list[dict[str, object]]:
+    with sampled() as samples:
+        play_without_spark(path, rows)
+    modules = {file.stem for file in Path(message_path.__file__).parent.glob("*.py")}
+    return samples.shares(modules)
 
 
 def skewed(publishes: DataFrame) -> DataFrame:
@@ -234,8 +276,9 @@ def main(publishes: int, whole: int, cores: int) -> None:
         spark = session("bench path", f"local[{cores}]", **settings)
         path = MessagePath(definitions(with_limits=False))
         frames = {count: spark.read.parquet(place) for count, place in places.items()}
-        # Java and the workers are warm before anything counts.
-        route_with_spark(path, frames[small])
+        # Java and the workers are warm before anything counts, and have seen every key.
+        for _ in range(2):
+            route_with_spark(path, frames[small])
         first = clock.measure("check and route", small, lambda: route_with_spark(path, frames[small]))
         second = clock.measure("check and route", publishes, lambda: route_with_spark(path, frames[publishes]))
         routes = resolved(path)
@@ -243,13 +286,27 @@ def main(publishes: int, whole: int, cores: int) -> None:
         clock.measure("one process without Spark", small, lambda: route_without_spark(path, places[small]), 1)
         limited = MessagePath(definitions(with_limits=True))
         whole_path(limited, frames[whole], f"{folder}/out", clock, whole)
+        rows = rows_to_play(limited, places[whole])[: max(1, whole // BATCH // 5)]
+        played = sum(batch.num_rows for batch in rows)
+        clock.measure(
+            "queues in one process, rows for a component", played, lambda: play_without_spark(limited, rows), 1
+        )
+        profile = profile_of(limited, rows)
         hot = MessagePath(definitions(with_limits=True))
         result = hot.run(skewed(frames[whole]))
         clock.measure("90 % for one queue: check, route", whole, result.routed.count)
         clock.measure("90 % for one queue: queues", whole, result.events.count)
         spark.stop()
     linear = second / first / (publishes / small)
-    report = {"cores": cores, "cpu_beyond_linear": round(linear - 1, 3), "rows": clock.rows}
+    report = {
+        "cores": cores,
+        "cpu_beyond_linear": round(linear - 1, 3),
+        "seconds_beyond_linear": round(
+            clock.rows[1]["seconds"] / clock.rows[0]["seconds"] / (publishes / small) - 1, 3
+        ),
+        "rows": clock.rows,
+        "profile_of_queues": profile,
+    }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "path.json").write_text(json.dumps(report, indent=2) + "\n")
     show(report)
@@ -257,14 +314,21 @@ def main(publishes: int, whole: int, cores: int) -> None:
 
 def show(report: dict[str, Any]) -> None:
     table = Table(
-        title=f"message path, {report['cores']} cores; ten times the rows: each {report['cpu_beyond_linear']:+.1%}"
+        title=f"message path, {report['cores']} cores; with ten times the rows each takes "
+        f"{report['seconds_beyond_linear']:+.1%} time, {report['cpu_beyond_linear']:+.1%} CPU time"
     )
     for name in ("", "rows", "seconds", "a second", "CPU s", "a second, alone", "load before"):
         table.add_column(name, justify="right" if name else "left")
     for row in report["rows"]:
         figures = ("rows", "seconds", "rows_per_second", "cpu_seconds", "alone", "load_before")
         table.add_row(row["name"], *[f"{row[figure]:,}" for figure in figures])
-    Console().print(table)
+    shares = Table("queue stage in one process", "with what it calls", "itself")
+    for line in report["profile_of_queues"]:
+        shares.add_row(str(line["function"]), f"{line['share']:.0%}", f"{line['itself']:.0%}")
+    # Wide enough for names also where there is no terminal.
+    console = Console(width=120)
+    console.print(table)
+    console.print(shares)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def measure_sources(spark: SparkSession, uri: str, folder: Path, size: int, rows
                 rate = timed(lambda frame=frame: drain(frame), rows)  # type: ignore[misc]
                 if run:
                     rates[key].append(rate)
-        figures += [Figure(f"{key}, {partitions} partitions", size, rows, rates[key]) for key in frames]
+        figures += [told(Figure(f"{key}, {partitions} partitions", size, rows, rates[key])) for key in frames]
     return figures
 
 
@@ -174,7 +174,13 @@ def measure_sink(spark: SparkSession, uri: str, size: int, rows: int, runs: int)
             rates.append(rate)
         with open_client(parse_uri(uri), TIMEOUT) as client:
             client.call(QueuePurge(queue="sink"), QueuePurgeOk)
-    return [Figure("sink, 2 partitions, confirmed", size, rows, rates)]
+    return [told(Figure("sink, 2 partitions, confirmed", size, rows, rates))]
+
+
+def told(figure: Figure) -> Figure:
+    """As soon as it is known: the whole takes minutes."""
+    click.echo(f"{figure.name}, {figure.size} B: {figure.rate:,.0f}/s")
+    return figure
 
 
 def show(figures: list[Figure]) -> None:

@@ -43,6 +43,9 @@ class QuietHost:
     def stopwatch(self) -> int:
         return 0
 
+    def arrival(self) -> int:
+        return 0
+
     def verify_password(self, *_: object) -> None: ...
 
     def log(self, level: int, text: str) -> None:

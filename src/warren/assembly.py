@@ -6,6 +6,8 @@ The command line and the in-process broker of tests both start this.
 from __future__ import annotations
 
 import resource
+from socket import socket
+from ssl import SSLContext
 from typing import TYPE_CHECKING
 
 from warren.config import Config
@@ -18,6 +20,8 @@ from warren.server.tls import certificate_end, http_context_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from starlette.types import ASGIApp
+
     from warren.management.calls import Context
     from warren.management.service import HttpService
     from warren.store.stream_archive import ArchiveJob
@@ -29,7 +33,7 @@ class Assembly:
     def __init__(self, config: Config, passwords: Passwords | None = None) -> None:
         self.config = config
         self.server = Server(config, passwords, write_archive)
-        self._http: HttpService | None = None
+        self._http: list[HttpService] = []
         self._http_port = -1
 
     async def start(self) -> None:
@@ -39,12 +43,17 @@ class Assembly:
         try:
             await self._start_management()
         except BaseException:
+            await self._stop_http()
             await self.server.stop()
             raise
 
+    async def _stop_http(self) -> None:
+        services, self._http = self._http, []
+        for service in services:
+            await service.stop()
+
     async def stop(self, patience: float = DRAIN_SECONDS) -> None:
-        if self._http is not None:
-            await self._http.stop()
+        await self._stop_http()
         await self.server.stop(patience)
 
     @property
@@ -58,20 +67,33 @@ class Assembly:
 
     async def _start_management(self) -> None:
         # Loaded only now: a broker in a test starts in milliseconds because it does without.
-        from warren.management.app import make_app
+        from warren.management.app import make_app, make_metrics_app
+
+        config = self.config
+        tls = http_context_of(config) if config.http_tls else None
+        sockets = bind(config.host, config.http_port)
+        self._http_port = sockets[0].getsockname()[1]
+        context = self._context()
+        await self._serve_http(make_app(context), sockets, tls)
+        if config.metrics_port > 0:
+            await self._serve_http(make_metrics_app(context), bind(config.host, config.metrics_port), tls)
+
+    async def _serve_http(self, app: ASGIApp, sockets: list[socket], tls: SSLContext | None) -> None:
         from warren.management.service import HttpService
 
-        tls = http_context_of(self.config) if self.config.http_tls else None
-        sockets = bind(self.config.host, self.config.http_port)
-        self._http_port = sockets[0].getsockname()[1]
-        self._http = HttpService(make_app(self._context()), sockets, tls)
-        await self._http.start()
+        service = HttpService(app, sockets, tls)
+        await service.start()
+        self._http.append(service)
 
     def _context(self) -> Context:
         from warren.management.calls import Context, Port
 
         server, host = self.server, self.server.host
         ports = [Port(each.protocol, each.host, each.port) for each in server.listeners]
+        secure = "https" if self.config.http_tls else "http"
+        ports.append(Port(secure, self.config.host, self._http_port))
+        if self.config.metrics_port > 0:
+            ports.append(Port(f"{secure}/prometheus", self.config.host, self.config.metrics_port))
         return Context(
             node=server.node,
             tick=host.tick,
@@ -79,7 +101,7 @@ class Assembly:
             verify_password=host.is_right_password,
             hash_password=host.hash_password,
             hasher=server.passwords,
-            ports=[*ports, Port("https" if self.config.http_tls else "http", self.config.host, self._http_port)],
+            ports=ports,
             memory_limit=server.memory_limit,
             memory_used=memory_used,
             disk_free_limit=self.config.disk_limit,

@@ -21,6 +21,9 @@ from warren.errors import WarrenError
 ENVIRONMENT_PREFIX: Final = "WARREN_"
 # Begin like options but are read elsewhere: by the build and by the command line's client side.
 _NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL", "WARREN_AMQP_URL"}
+# Where RabbitMQ has them.
+MANAGEMENT_PORT: Final = 15672
+PROMETHEUS_PORT: Final = 15692
 _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -40,11 +43,18 @@ class Config:
     amqp_port: int = option("Port of AMQP 0-9-1; 0 takes any free one.", 5672, low=0, high=65535)
     http_port: int = option(
         "Port of the management API, the metrics and the web page; 0 takes any free one, -1 turns them off.",
-        15672,
+        MANAGEMENT_PORT,
         low=-1,
         high=65535,
     )
     http_tls: bool = option("Whether that port speaks HTTPS, with `tls_cert`.", False)
+    prometheus_port: int = option(
+        "Port on which Prometheus reads all metrics without a login, as from RabbitMQ; "
+        "0 is RabbitMQ's 15692 where `http_port` is its 15672 and none elsewhere, -1 is none.",
+        0,
+        low=-1,
+        high=65535,
+    )
     data_dir: str = option("Folder of everything that survives a restart; empty keeps nothing.", "warren-data")
     archive_dir: str = option("Folder of the archives of streams; empty is `archive` in the data folder.", "")
     definitions: str = option("Definitions file (RabbitMQ's format) to import at every start.", "")
@@ -113,6 +123,13 @@ class Config:
     def disk_limit(self) -> int:
         """Below this publishers block: room for a segment that fills, one that is rewritten, and one to spare."""
         return max(self.disk_free_limit, 3 * self.store_segment_bytes) if self.disk_free_limit > 0 else 0
+
+    @property
+    def metrics_port(self) -> int:
+        """-1 when there is none."""
+        if self.prometheus_port == 0:
+            return PROMETHEUS_PORT if self.http_port == MANAGEMENT_PORT else -1
+        return self.prometheus_port if self.http_port >= 0 else -1
 
     @property
     def has_tls(self) -> bool:
@@ -244,6 +261,8 @@ def _check_together(config: Config) -> None:
         raise WarrenError(
             f"tls_verify = {config.tls_verify!r} needs tls_ca: the authorities that sign clients' certificates"
         )
+    if config.prometheus_port > 0 and config.http_port < 0:
+        raise WarrenError("prometheus_port needs http_port: with -1 nothing speaks HTTP")
     if config.http_tls and not config.has_tls:
         raise WarrenError("http_tls needs tls_cert: without a certificate there is no TLS")
     if not config.has_tls and (config.tls_key or config.tls_ca):

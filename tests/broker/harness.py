@@ -44,6 +44,9 @@ class FakeHost:
         self.lines: list[tuple[int, str]] = []
         self.tokens = 0
         self.draws = 0
+        # The stopwatch goes on by one whenever it is looked at.
+        self.nanoseconds = 0
+        self.arrived = 0
         # When set, passwords are checked only when the test calls `answer_passwords`.
         self.holds_passwords = False
         self.waiting_passwords: list[tuple[Connection, bool]] = []
@@ -60,7 +63,11 @@ class FakeHost:
         return self.draws
 
     def stopwatch(self) -> int:
-        return 0
+        self.nanoseconds += 1
+        return self.nanoseconds
+
+    def arrival(self) -> int:
+        return self.arrived
 
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         is_right = bool(password_hash) and password_hash == password

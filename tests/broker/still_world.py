@@ -37,6 +37,9 @@ class StillHost:
     def stopwatch(self) -> int:
         return 0
 
+    def arrival(self) -> int:
+        return 0
+
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         connection.password_verified(True)
 

@@ -454,3 +454,17 @@ def test_a_backlog_leaves_in_portions_that_memory_can_bear(world: World) -> None
     consumer.send(methods.BasicConsume(queue="q", no_ack=True))
     assert consumer.client.wire.writes - writes >= 4
     assert consumer.names() == ["basic.consume-ok"] + ["basic.deliver"] * 40
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["on the publisher's channel", "on another"])
+def test_large_and_small_messages_keep_their_order(world: World, number: int) -> None:
+    publisher, consumer = world.connect().channel(1), world.connect().channel(number)
+    publisher.declare("q")
+    bodies = [b"a", b"B" * 400_000, b"c", b"D" * 131_072, b"E" * 700_000, b"f"]
+    for body in bodies:
+        publisher.publish(body, "q")
+    consumer.consume("q")
+    assert consumer.delivered() == bodies
+    consumer.nack(len(bodies), multiple=True)
+    assert consumer.delivered() == bodies
+    assert consumer.client.connection.sent_bytes > 2 * sum(map(len, bodies))

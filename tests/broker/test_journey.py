@@ -7,9 +7,15 @@ import pytest
 from tests.broker.harness import ChannelClient, World
 from warren.amqp import methods
 from warren.amqp.fields import table_of
-from warren.amqp.properties import Properties
+from warren.amqp.frames import content_frames, method_frame
+from warren.amqp.methods import encode_method
+from warren.amqp.properties import Properties, encode_properties
+from warren.broker.channel import Channel
+from warren.broker.interceptors import Interceptor
 from warren.broker.journey import Journey
 from warren.broker.rehearsal import rehearse
+from warren.broker.store import Store
+from warren.errors import PreconditionFailed
 
 
 def asked(**headers: object) -> Properties:
@@ -23,6 +29,11 @@ def only_journey(world: World) -> Journey:
 
 def texts(journey: Journey, stage: str) -> list[str]:
     return [each.text for each in journey.stages if each.name == stage]
+
+
+def publish_frames(channel: ChannelClient, method: methods.BasicPublish) -> bytes:
+    content = content_frames(channel.number, encode_properties(asked()), b"body", 4096)
+    return method_frame(channel.number, method.id, encode_method(method)) + content
 
 
 def topology(channel: ChannelClient) -> None:
@@ -44,8 +55,8 @@ def test_a_journey_tells_every_stage(world: World) -> None:
     channel.publish("body", "order.new", "events", properties=asked())
     journey = only_journey(world)
     assert [stage.name for stage in journey.stages] == [
-        "reader", "interceptor", "size", "permission", "exchange", "properties", "route", "queue", "queue", "store",
-        "confirm",
+        "reader", "interceptor", "size", "permission", "exchange", "properties", "topic permission", "route", "queue",
+        "queue", "store", "confirm",
     ]  # fmt: skip
     assert (journey.exchange, journey.routing_key, journey.outcome) == ("events", "order.new", "routed")
     assert sorted(journey.queues) == ["audit", "orders"]
@@ -82,21 +93,164 @@ def test_a_journey_tells_what_each_queue_did(world: World) -> None:
     channel.publish("second", "", "amq.fanout", properties=asked())
     journey = only_journey(world)
     assert texts(journey, "queue") == [
-        "'full' is full (max-length 0, max-length-bytes -1) and refused it (reject-publish)",
-        "'short' took it as number 2, and dropped its head: it may hold no more",
+        "'full' is full and refused it; at most 0 messages (reject-publish)",
+        "'short' took it as number 2, and dropped its head: it may hold no more; at most 1 messages (drop-head)",
         "'eager' handed it straight to a consumer",
     ]
     assert (journey.outcome, texts(journey, "confirm")) == ("refused", ["basic.nack for number 2"])
 
 
-def test_a_refusal_ends_the_journey_where_it_happened(world: World) -> None:
-    channel = world.channel()
-    world.node.journeys.want(1, None)
-    channel.publish("m", "k", "missing")
+def names(journey: Journey) -> list[str]:
+    return [stage.name for stage in journey.stages]
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+@pytest.mark.parametrize(
+    ("user", "exchange", "passed", "refusal"),
+    [
+        ("guest", "missing", ["size", "permission"], "404 NOT_FOUND: no exchange 'missing' in vhost '/'"),
+        ("reader", "amq.direct", ["size"], "403 ACCESS_REFUSED: "),
+        ("guest", "inside", ["size", "permission"], "403 ACCESS_REFUSED: cannot publish to internal exchange 'inside'"),
+    ],
+)
+def test_a_refusal_ends_the_journey_where_it_happened(
+    world: World, is_asked: bool, user: str, exchange: str, passed: list[str], refusal: str
+) -> None:
+    world.channel().declare_exchange("inside", "direct", internal=True)
+    world.add_user("reader", write="")
+    world.node.journeys.want(0 if is_asked else 1, None)
+    channel = world.connect(user).channel()
+    channel.publish("m", "k", exchange, properties=asked() if is_asked else None)
     channel.expect(methods.ChannelClose)
     journey = only_journey(world)
-    assert journey.outcome == "refused"
-    assert texts(journey, "refused") == ["404 NOT_FOUND: no exchange 'missing' in vhost '/'"]
+    assert (journey.outcome, journey.exchange, journey.routing_key) == ("refused", exchange, "k")
+    assert names(journey) == ["reader", "interceptor", *passed, "refused"]
+    assert texts(journey, "refused")[0].startswith(refusal)
+
+
+def test_late_refusals_are_told_after_what_held(world: World) -> None:
+    channel = world.channel()
+    properties = asked()
+    properties.user_id = "somebody"
+    channel.publish("m", "k", "amq.topic", properties=properties)
+    channel.expect(methods.ChannelClose)
+    assert names(only_journey(world))[-3:] == ["properties", "topic permission", "refused"]
+    assert texts(only_journey(world), "refused")[0].startswith("406 PRECONDITION_FAILED: user_id property")
+
+
+def test_a_message_that_is_too_large_and_one_that_closes_the_connection_have_journeys(world: World) -> None:
+    world.node.settings.max_message_size = 4
+    channel = world.channel()
+    channel.publish("too large", "k", properties=asked())
+    channel.expect(methods.ChannelClose)
+    assert names(only_journey(world)) == ["reader", "interceptor", "refused"]
+    world.node.journeys.kept.clear()
+    channel = world.channel()
+    channel.client.feed(publish_frames(channel, methods.BasicPublish(routing_key="k", immediate=True)))
+    assert texts(only_journey(world), "refused") == ["540 NOT_IMPLEMENTED: immediate=true"]
+
+
+def test_a_refused_publish_that_did_not_ask_leaves_no_journey(world: World) -> None:
+    channel = world.channel()
+    channel.publish("m", "k", "missing", properties=Properties(headers=table_of({"a": 1})))
+    channel.expect(methods.ChannelClose)
+    assert not world.node.journeys.kept
+
+
+class Gate(Interceptor):
+    """Refuses bodies that say so, and asks for the journey of others."""
+
+    def applies_to(self) -> list[str]:
+        return ["basic.publish"]
+
+    def intercept_content(self, channel: Channel, properties: bytes, body: bytes) -> tuple[bytes, bytes]:
+        if body == b"refuse":
+            raise PreconditionFailed("not here")
+        if body == b"trace":
+            return encode_properties(asked()), body
+        return properties, body + b"!"
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_journey_begins_before_the_interceptor(world: World, is_asked: bool) -> None:
+    world.node.install_interceptor(Gate())
+    world.node.journeys.want(0 if is_asked else 2, None)
+    channel = world.channel()
+    properties = asked() if is_asked else None
+    channel.publish("m", "nowhere", properties=properties)
+    channel.publish("refuse", "nowhere", properties=properties)
+    channel.expect(methods.ChannelClose)
+    first, second = world.node.journeys.kept
+    assert texts(first, "interceptor") == ["Gate let it pass with a body of 2 bytes"]
+    assert (names(first)[:3], first.outcome) == (["reader", "interceptor", "size"], "dropped")
+    assert (names(second), second.outcome) == (["reader", "refused"], "refused")
+
+
+def test_an_interceptor_may_ask_for_the_journey(world: World) -> None:
+    world.node.install_interceptor(Gate())
+    channel = world.channel()
+    channel.publish("other", "nowhere")
+    channel.publish("trace", "nowhere")
+    assert texts(only_journey(world), "interceptor") == ["Gate asked for the journey"]
+
+
+def test_times_count_from_the_read_that_brought_the_first_frame(world: World) -> None:
+    channel = world.channel()
+    for name in ("a", "b"):
+        channel.declare(name)
+        channel.bind(name, "amq.fanout")
+    world.host.arrived, world.host.nanoseconds = 1_000, 5_000
+    channel.publish("m", "", "amq.fanout", properties=asked())
+    journey = only_journey(world)
+    times = [int(stage.nanoseconds) for stage in journey.stages]
+    assert times[0] == 4_001
+    # Each stage is timed for itself, every queue too.
+    assert times == sorted(set(times))
+    assert "more than one read" not in texts(journey, "reader")[0]
+
+
+def test_a_body_that_comes_late_is_the_reader_s_time(world: World) -> None:
+    channel = world.channel()
+    frames = publish_frames(channel, methods.BasicPublish(routing_key="nowhere"))
+    world.host.arrived = 1_000
+    channel.client.feed(frames[:-3])
+    world.host.arrived = world.host.nanoseconds = 9_000
+    channel.client.feed(frames[-3:])
+    journey = only_journey(world)
+    assert journey.stages[0].nanoseconds == 8_001
+    assert texts(journey, "reader")[0].endswith("in more than one read")
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "last"),
+    [
+        (methods.TxCommit(), "routed", "confirm"),
+        (methods.TxRollback(), "rolled back", "transaction"),
+        (methods.ChannelClose(), "never committed", "transaction"),
+    ],
+)
+def test_a_journey_in_a_transaction_ends_with_it(world: World, end: methods.Method, outcome: str, last: str) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    channel.call(methods.TxSelect(), methods.TxSelectOk)
+    channel.publish("m", "q", properties=asked())
+    journey = only_journey(world)
+    assert journey.outcome == "in a transaction"
+    channel.send(end)
+    assert (journey.outcome, names(journey)[-1]) == (outcome, last)
+
+
+def test_a_message_held_back_is_scheduled_not_dropped(world: World) -> None:
+    channel = world.channel()
+    arguments = table_of({"x-delayed-type": "direct"})
+    channel.call(
+        methods.ExchangeDeclare(exchange="later", type="x-delayed-message", arguments=arguments),
+        methods.ExchangeDeclareOk,
+    )
+    channel.publish("m", "k", "later", properties=asked(**{"x-delay": 1000}))
+    journey = only_journey(world)
+    assert (journey.outcome, journey.queues) == ("scheduled", [])
+    assert texts(journey, "queue") == ["it waits in the schedule of exchange 'later', as number 1"]
 
 
 def test_a_confirm_that_waits_for_the_disk_is_told_when_it_comes(world: World) -> None:
@@ -121,6 +275,15 @@ def test_one_in_so_many_is_sampled(world: World) -> None:
     assert len(world.node.journeys.kept) == 3
     world.node.journeys.sample(0)
     assert not world.node.is_watched
+
+
+def test_one_that_asks_is_traced_whatever_else_is_watched(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    world.node.journeys.sample(1000)
+    channel.publish("m", "q")
+    channel.publish("m", "q", properties=asked())
+    assert only_journey(world).outcome == "routed"
 
 
 def test_the_next_ones_of_an_exchange_are_waited_for(world: World) -> None:
@@ -200,3 +363,16 @@ def test_every_type_tells_why(world: World, type: str, key: str, arguments: dict
     journey = rehearse(world.vhost, "guest", "x", "k", table_of({"a": 1}))
     (step,) = journey.stages[2].steps
     assert [match.why for match in step.matches] == [why]
+
+
+def test_what_is_durable_is_told_where_it_is(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q", durable=True)
+    channel.publish("m", "q", properties=asked())
+    assert texts(only_journey(world), "store")[0].startswith("position ")
+    memory = World()
+    memory.node.store = Store()
+    own = memory.channel()
+    own.declare("q", durable=True)
+    own.publish("m", "q", properties=asked())
+    assert texts(only_journey(memory), "store") == ["in memory only: this broker has no data folder"]

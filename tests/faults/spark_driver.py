@@ -18,14 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.faults.spark_hooks import SABOTAGE, HookedSource, strike
+from tests.faults.spark_hooks import SABOTAGE, HookedSource, await_file, mark, settles_early, strike
 from warren.spark import session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SOURCES: Final = ("stream", "queue")
 # Small, so that there are many to be killed in, and large when it is only about getting to the end.
 BATCH: Final = 40
@@ -39,7 +38,7 @@ class Driver:
     def __init__(self, given: dict[str, Any]) -> None:
         self._uri = str(given["uri"])
         self._folder = Path(given["folder"])
-        self._spark = _session(self._folder / "classes.jsa")
+        self._spark = session("faults", "local[2,4]", **{"spark.ui.enabled": False})
         self._spark.dataSource.register(HookedSource)
         process = self._spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         (self._folder / "victims").write_text(f"{process.pid} {os.getpid()}")
@@ -74,7 +73,8 @@ class Driver:
         folder.mkdir(exist_ok=True)
 
         def write(frame: DataFrame, batch: int) -> None:
-            rows = [bytes(row.body).decode() for row in frame.select("body").collect()]
+            places = frame.select("body", "offset").collect()
+            rows = [bytes(row.body).decode() for row in places]
             if os.environ.get(SABOTAGE) == "append":
                 # As a sink does that knows nothing of batches.
                 (folder / f"{batch}-{os.getpid()}-{time.monotonic_ns()}").write_text("\n".join(rows))
@@ -87,6 +87,9 @@ class Driver:
             fresh = path.with_suffix(".new")
             fresh.write_text("\n".join(rows[: len(rows) // 2]))
             strike("during-sink")
+            if source == "queue" and settles_early():
+                await_file(mark(f"settled-{1 + max(row.offset for row in places)}"))
+                strike("before-queue-is-written")
             fresh.write_text("\n".join(rows))
             fresh.rename(path)
             strike("after-sink")
@@ -128,7 +131,12 @@ class Driver:
                     failures += 1
                 query.stop()
             done += 1
+            if done % 10 == 0:
+                say(f"bounced {done} times, {killed} workers killed, {failures} queries failed")
         say(json.dumps({"rounds": done, "failures": failures, "killed": killed}))
+        # A driver that runs may as well drain, when whoever started it asks for it.
+        if sys.stdin.readline():
+            self.drain()
 
 
 def wait_for_planning(queries: list[StreamingQuery]) -> None:
@@ -143,15 +151,6 @@ def wait_for_planning(queries: list[StreamingQuery]) -> None:
 def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-def _session(classes: Path) -> SparkSession:
-    share = f"-XX:SharedArchiveFile={classes}" if classes.exists() else f"-XX:ArchiveClassesAtExit={classes}"
-    conf: dict[str, object] = {
-        "spark.ui.enabled": False,
-        "spark.driver.extraJavaOptions": f"{QUICK} {share} -Xlog:cds=off",
-    }
-    return session("faults", "local[2,4]", **conf)
 
 
 def kill_worker(jvm: int) -> int:

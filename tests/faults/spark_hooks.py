@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from warren.spark.partitions import RangePartition
 from warren.spark.queue import QueueReader
 from warren.spark.source import WarrenSource
 from warren.spark.stream import StreamReader
@@ -39,6 +42,22 @@ def strike(point: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def settles_early() -> bool:
+    return os.environ.get(SABOTAGE) == "settle-early"
+
+
+def mark(name: str) -> Path:
+    """A file by which processes tell each other what they have done."""
+    return Path(os.environ[VICTIMS]).with_name(name)
+
+
+def await_file(path: Path, seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return path.exists()
+
+
 class HookedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, reader: StreamReader | QueueReader) -> None:
         self._reader = reader
@@ -56,17 +75,25 @@ class HookedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._reader.latestOffset(start, limit)
         if end != start:
             strike("before-offsets")
-        if os.environ.get(SABOTAGE) == "settle-early" and isinstance(self._reader, QueueReader):
-            # As connectors do that ack on receipt.
-            self._reader.commit(end)
         return end
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
         strike("after-offsets")
+        if settles_early() and isinstance(self._reader, QueueReader):
+            threading.Thread(target=self._settle_when_read, args=(dict(end),), daemon=True).start()
         return self._reader.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._reader.read(partition)
+        yield from self._reader.read(partition)
+        if settles_early() and isinstance(partition, RangePartition):
+            mark(f"read-{partition.span.name}-{partition.span.end}").touch()
+
+    def _settle_when_read(self, end: dict[str, int]) -> None:
+        """As connectors do that acknowledge on receipt, long before anybody has done anything with it."""
+        ((name, number),) = end.items()
+        if await_file(mark(f"read-{name}-{number}")):
+            self._reader.commit(end)
+            mark(f"settled-{number}").touch()
 
     def commit(self, end: Mapping[str, int]) -> None:
         strike("during-commit")

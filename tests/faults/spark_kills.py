@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import pika
 
+from tests import quick_spark
 from tests.faults.kill9_broker import ROOT, environment
 from tests.faults.spark_hooks import POINTS, SABOTAGE, STRIKE, VICTIMS
 
@@ -36,8 +37,8 @@ RATE: Final = 20
 PATIENCE: Final = 600.0
 # Spark gives a Python process ten seconds to start, which on a busy machine are not always enough.
 OVERLOADED: Final = "waiting for the Python worker to connect back"
-# As many drivers as it takes to save with an archive of classes what it costs.
-WORTH_KEEPING: Final = 3
+# Ways to break it on purpose, and where each must be killed to be found out.
+SABOTAGES: Final = {"append": "after-sink", "settle-early": "before-queue-is-written"}
 
 
 @dataclass
@@ -96,15 +97,6 @@ class Publisher(threading.Thread):
             self.join(30)
 
 
-def quick_python(folder: Path) -> Path:
-    """Ours, without the archive that Spark puts first: from there each process compiles all of pyspark anew."""
-    script = folder / "python"
-    without = "sed 's#[^:]*/pyspark.zip##g; s#[^:]*/py4j[^:]*.zip##g; s#::*#:#g; s#^:##'"
-    script.write_text(f'#!/bin/sh\nPYTHONPATH=$(echo "$PYTHONPATH" | {without}) exec {sys.executable} "$@"\n')
-    script.chmod(0o755)
-    return script
-
-
 class World:
     """A broker that can be killed, a publisher, and a folder with checkpoints and rows."""
 
@@ -115,7 +107,8 @@ class World:
         self._sabotage = sabotage
         self._port = 0
         self._drivers: list[subprocess.Popen[str]] = []
-        self._python = str(quick_python(folder))
+        # One that bounces no more, and can drain.
+        self._idle: subprocess.Popen[str] | None = None
         self.start_broker()
         self.uri = f"amqp://guest:guest@127.0.0.1:{self._port}/%2F"
         with self._channel() as channel:
@@ -124,13 +117,6 @@ class World:
             looking_out = {"x-message-deduplication": True, "x-cache-size": 1_000_000}
             channel.queue_declare("target", durable=True, arguments=looking_out)
         self.publisher = Publisher(self.uri)
-
-    def keep_classes(self) -> None:
-        """What the JVM has loaded, in a file: of a driver's start two thirds are the loading of classes."""
-        process = self.driver("drain")
-        process.communicate(timeout=600)
-        assert process.returncode == 0 or OVERLOADED in self._log(), self._log()
-        self._await_end_of_jvm()
 
     @contextmanager
     def _channel(self) -> Iterator[Any]:
@@ -158,10 +144,10 @@ class World:
     def driver(self, mode: str, strike: str = "", **more: object) -> subprocess.Popen[str]:
         given = {"uri": self.uri, "folder": str(self.folder), "mode": mode, **more}
         variables = environment(**{STRIKE: strike, VICTIMS: str(self.folder / "victims"), SABOTAGE: self._sabotage})
-        variables["PYSPARK_PYTHON"] = self._python
         with open(self.folder / "driver.log", "a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.spark_driver", json.dumps(given)],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -181,7 +167,6 @@ class World:
             time.sleep(self._random.uniform(0.0, 6.0))
             self._strike_down()
         code = process.wait(PATIENCE)
-        process.stdout.close()
         if code != -signal.SIGKILL and OVERLOADED in self._log():
             self._await_end_of_jvm()
             (self.folder / "driver.log").unlink()
@@ -219,18 +204,29 @@ class World:
         (self.folder / "stop").unlink()
 
     def _finish_bouncing(self, process: subprocess.Popen[str]) -> None:
-        printed = process.communicate(timeout=3600)[0]
-        assert process.returncode == 0, self._log()
-        found = json.loads(printed.splitlines()[-1])
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        while line and not line.startswith("{"):
+            sys.stderr.write(line)
+            line = process.stdout.readline()
+        assert line, self._log()
+        found = json.loads(line)
+        self._dismiss()
+        self._idle = process
         self.report.bounces += found["rounds"]
         self.report.worker_kills += found["killed"]
         self.report.query_failures += found["failures"]
 
+    def _dismiss(self) -> None:
+        if self._idle is not None:
+            self._idle.communicate(timeout=PATIENCE)
+            self._idle = None
+
     def finish(self) -> Report:
         """Drain everything and count."""
         self.publisher.stop()
-        process = self.driver("drain")
-        process.communicate(timeout=600)
+        process = self._idle or self.driver("drain")
+        process.communicate("drain\n", timeout=600)
         failed = process.returncode != 0
         # A query that refuses to go on has lost nothing silently, but it has not delivered either.
         if failed and not self._sabotage:
@@ -272,6 +268,9 @@ class World:
         for driver in self._drivers:
             driver.kill()
             driver.wait()
+            for pipe in (driver.stdin, driver.stdout):
+                assert pipe is not None
+                pipe.close()
         self.broker.kill()
         self.broker.wait()
         assert self.broker.stdout is not None
@@ -285,9 +284,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="spark-kills-", ignore_cleanup_errors=True) as name:
         world = World(Path(name), seed, sabotage)
         try:
-            points = [*POINTS, "random"] if not sabotage else ["after-sink"]
-            if kills > WORTH_KEEPING:
-                world.keep_classes()
+            points = [*POINTS, "random"] if not sabotage else [SABOTAGES[sabotage]]
             world.publisher.start()
             # Another one first for each seed, so that few rounds take turns too.
             for number in range(seed, seed + kills):
@@ -310,8 +307,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("kills", 6), ("bounces", 10), ("workers", 0), ("brokers", 0), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--break", dest="sabotage", default="", choices=["", "append", "settle-early"])
-    report = run(**vars(parser.parse_args()))
+    parser.add_argument("--break", dest="sabotage", default="", choices=["", *SABOTAGES])
+    given = vars(parser.parse_args())
+    if not quick_spark.ARCHIVE.exists():
+        quick_spark.BUILD.mkdir(exist_ok=True)
+        subprocess.run([sys.executable, "-m", "tests.quick_spark", str(quick_spark.ARCHIVE)], cwd=ROOT, check=True)
+    quick_spark.prepare()
+    report = run(**given)
     sys.stdout.write(json.dumps(asdict(report)) + "\n")
     sys.exit(not report.is_good())
 

@@ -16,6 +16,8 @@ from tests.faults.history import History, body_for
 from tests.faults.kill9_broker import spawn
 
 ROUNDS = 4
+# Confirms before a round's kill.
+ENOUGH = 10
 LARGEST = 200_000
 QUEUE = "q"
 OPTIONS = ("--store-segment-bytes", "262144", "--disk-free-limit", "0")
@@ -65,6 +67,13 @@ def consume(port: int, history: History, name: str, until_empty: bool = False) -
         return
 
 
+def wait_for_confirms(history: History, name: str, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while sum(op.kind == "confirm" and op.channel == name for op in list(history.ops)) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_pika_loses_nothing_when_the_broker_is_killed(tmp_path: Path) -> None:
@@ -82,7 +91,8 @@ def test_pika_loses_nothing_when_the_broker_is_killed(tmp_path: Path) -> None:
         ]
         for client in clients:
             client.start()
-        time.sleep(rng.uniform(0.2, 0.6))
+        wait_for_confirms(history, f"p{round_number}", ENOUGH)
+        time.sleep(rng.uniform(0.0, 0.4))
         broker.kill()
         for client in clients:
             client.join(30)
@@ -92,4 +102,4 @@ def test_pika_loses_nothing_when_the_broker_is_killed(tmp_path: Path) -> None:
     broker.kill()
     verdict = check(history)
     assert verdict.is_good(), verdict.violations()
-    assert verdict.confirmed > 10 * ROUNDS
+    assert verdict.confirmed >= ENOUGH * ROUNDS

@@ -20,3 +20,8 @@ def test_every_message_arrives_once_when_a_driver_is_killed_and_queries_are_boun
 def test_a_sink_that_does_not_know_repeated_batches_is_found_out() -> None:
     report = spark_kills.run(kills=1, sabotage="append")
     assert report.duplicated > 0, report
+
+
+def test_a_source_that_settles_on_receipt_is_found_out() -> None:
+    report = spark_kills.run(kills=1, sabotage="settle-early")
+    assert report.lost > 0, report

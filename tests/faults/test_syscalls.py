@@ -67,9 +67,9 @@ def unnamed_segments(calls: list[str], folder: Path) -> list[str]:
 
 
 def unsynced_segments(calls: list[str]) -> list[str]:
-    """Those that were written to and not synced after it."""
+    """Those that were written to and not synced after it. Giving back unused room may be forgotten."""
     made = [line.split(" ", 1) for line in calls]
-    last = {path: name for name, path in made if path.endswith(".log") and name != "unlink"}
+    last = {path: name for name, path in made if path.endswith(".log") and name not in ("unlink", "ftruncate")}
     return [path for path, name in last.items() if name != "fdatasync"]
 
 

@@ -136,3 +136,18 @@ def test_the_overview_sums_up(api: Asking, channel: BlockingChannel) -> None:
     assert after["object_totals"]["connections"] == 1
     assert {"amqp", "http"} <= {each["protocol"] for each in after["listeners"]}
     assert "direct" in [each["name"] for each in after["exchange_types"]]
+
+
+def test_latency_is_measured_on_messages_that_consumers_get(broker: Broker, api: Asking) -> None:
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("followed")
+        channel.basic_consume("followed", lambda *_: None, auto_ack=True)
+        before = api.get("/api/overview").json["delivery_latency"]["samples"]
+        channel.basic_publish("", "followed", b"m")
+        channel.queue_declare("followed", passive=True)
+        found = api.get("/api/overview").json["delivery_latency"]
+        channel.queue_delete("followed")
+    assert found["samples"] == before + 1
+    assert 0 < found["last_ms"] < 1000
+    assert found["waiting_ms"] is None

@@ -49,8 +49,9 @@ def imported_modules(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             module = node.module or ""
-            # `from warren import x` names a module one level further down.
-            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "warren" else (module,)
+            # `from warren import x` names a module one level further down, and of `io` not all touches files.
+            is_split = module in ("warren", "io")
+            yield from (f"{module}.{alias.name}" for alias in node.names) if is_split else (module,)
 
 
 def place_of(path: Path) -> str:
@@ -79,7 +80,8 @@ def test_imports_go_one_way(path: Path) -> None:
 @pytest.mark.parametrize("folder", sorted(PURE_FOLDERS))
 def test_the_core_touches_nothing_of_the_world(folder: str) -> None:
     for path in sorted((PACKAGE / folder).rglob("*.py")):
-        touched = {module.split(".")[0] for module in imported_modules(path)} & IMPURE_MODULES
+        imported = set(imported_modules(path)) - {"io.BytesIO"}
+        touched = {module.split(".")[0] for module in imported} & IMPURE_MODULES
         assert not touched, f"{path.relative_to(PACKAGE)} imports {touched}"
 
 

@@ -102,3 +102,17 @@ def test_a_journey_fits_on_a_phone(browser: Browser, broker: Broker, channel: Bl
     expect(stations(visitor.page).last).to_be_visible()
     assert visitor.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     visitor.leave()
+
+
+def test_a_refused_message_shows_where_it_ended(visitor: Visitor, broker: Broker) -> None:
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        properties = pika.BasicProperties(headers={"x-warren-trace": True})
+        channel = connection.channel()
+        channel.basic_publish("no-such-exchange", "k", b"", properties)
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+            channel.queue_declare("never", passive=True)
+    page = visitor.go("journey")
+    page.get_by_role("link", name="no-such-exchange → k").click()
+    expect(stations(page).last).to_have_text("Refused")
+    expect(page.get_by_text("404 NOT_FOUND: no exchange 'no-such-exchange' in vhost '/'")).to_be_visible()
+    expect(page.locator(".facts").first).to_contain_text("refused")

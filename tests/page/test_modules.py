@@ -69,6 +69,16 @@ def test_rates_come_from_two_counts_and_a_restart_is_no_rate(visitor: Visitor) -
     assert visitor.page.evaluate(_RATES) == [None, 25, None, 601, 1999, [0, None, 2000]]
 
 
+def test_latency_is_the_latest_sample_or_the_one_that_waits(visitor: Visitor) -> None:
+    measured = """async () => {
+        const {History} = await import("/static/history.js");
+        const own = new History();
+        const answers = [[0, null, null], [1, 5, null], [1, 5, null], [1, 5, 800], [3, 7, 900]];
+        return answers.map(([samples, last_ms, waiting_ms]) => own.measured({samples, last_ms, waiting_ms}));
+    }"""
+    assert visitor.page.evaluate(measured) == [None, 5, None, 800, 7]
+
+
 def test_slow_answers_are_asked_for_less_often(visitor: Visitor) -> None:
     assert visitor.page.evaluate(_POLLS, 300) == 1
     assert visitor.page.evaluate(_POLLS, 1) in (2, 3)

@@ -17,9 +17,10 @@ def passwords() -> Passwords:
 
 
 def seconds(passwords: Passwords, algorithm: str, stored: str, password: str) -> float:
-    start = time.perf_counter()
+    """Of the processor: what others do beside it says nothing of what a stranger can learn."""
+    start = time.process_time()
     passwords.verify(algorithm, stored, password)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_a_password_is_verified_against_its_hash(passwords: Passwords) -> None:

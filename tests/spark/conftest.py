@@ -1,7 +1,7 @@
 """One Spark session and one RabbitMQ for all tests that ask for them.
 
 Most tests here call readers and writers themselves and start neither. Those that do are marked `spark`: `make test`
-runs them once, in a pass of their own (make test-spark), because Spark wants both cores for itself.
+runs them once, in a pass of their own (make test-spark).
 """
 
 from __future__ import annotations
@@ -47,10 +47,7 @@ def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
 def spark() -> Iterator[SparkSession]:
     from warren.spark import session
 
-    # The quick compiler and the simple collector halve the start, and these tests are over before more would pay.
-    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    conf: dict[str, object] = {"spark.ui.enabled": False, "spark.driver.extraJavaOptions": quick}
-    started = session("tests", "local[2,4]", **conf)
+    started = session("tests", "local[2,4]", **{"spark.ui.enabled": False})
     yield started
     started.stop()
 

@@ -22,9 +22,12 @@ class Fault(Enum):
 
 
 class Inode:
-    def __init__(self, content: bytes = b"") -> None:
+    def __init__(self, content: bytes = b"", room: int = 0) -> None:
+        # What was written, and up to where zeros follow.
         self.content = bytearray(content)
+        self.room = room
         self.durable = bytes(content)
+        self.durable_room = 0
         # Since the last sync: where bytes were written, or (with None) where the file was cut.
         self.pending: list[tuple[int, bytes | None]] = []
         # The kernel drops what a failed sync could not write, and says so only once.
@@ -37,13 +40,21 @@ class Inode:
     def cut(self, size: int) -> None:
         self.pending.append((size, None))
         del self.content[size:]
+        self.room = 0
 
     def sync(self) -> None:
         if not self.is_poisoned:
             self.durable = bytes(self.content)
+            self.durable_room = self.room
             self.pending.clear()
 
+    def seen(self) -> bytes:
+        return _padded(self.content, self.room)
+
     def after_crash(self, random: Random) -> bytes:
+        return _padded(self._after_crash(random), random.choice((self.room, self.durable_room)))
+
+    def _after_crash(self, random: Random) -> bytes:
         if not self.pending:
             return self.durable
         way = random.choice(("none", "all", "some", "pages", "pages"))
@@ -82,6 +93,10 @@ class Inode:
             image.extend(bytes(end - len(image)))
 
 
+def _padded(content: bytes | bytearray, room: int) -> bytes:
+    return bytes(content) + bytes(max(0, room - len(content)))
+
+
 def _put(image: bytearray, offset: int, data: bytes) -> None:
     if len(image) < offset:
         image.extend(bytes(offset - len(image)))
@@ -105,7 +120,7 @@ class SimulatedDisk:
 
     def files(self) -> dict[str, bytes]:
         """What a process that reads now would see."""
-        return {name: bytes(inode.content) for name, inode in self.entries.items()}
+        return {name: inode.seen() for name, inode in self.entries.items()}
 
     def crash(self, random: Random) -> SimulatedDisk:
         """The disk after a loss of power."""
@@ -124,7 +139,9 @@ class SimulatedDisk:
 
     def lose_all(self) -> SimulatedDisk:
         """The disk after a loss of power that took everything it could."""
-        return SimulatedDisk({name: inode.durable for name, inode in self.durable_entries.items()})
+        return SimulatedDisk(
+            {name: _padded(inode.durable, inode.durable_room) for name, inode in self.durable_entries.items()}
+        )
 
     def _surviving_names(self, random: Random) -> list[list[tuple[str, Inode | None]]]:
         way = random.choice(("none", "all", "first", "any"))
@@ -164,11 +181,11 @@ class SimulatedDisk:
     def names(self) -> list[str]:
         return sorted(self.entries)
 
-    def create(self, name: str) -> int:
+    def create(self, name: str, room: int) -> int:
         self._change(f"create {name}")
         if name in self.entries:
             raise FileExistsError(errno.EEXIST, "File exists", name)
-        inode = Inode()
+        inode = Inode(room=room)
         self._rename([(name, inode)])
         return self._open(inode)
 
@@ -195,10 +212,10 @@ class SimulatedDisk:
         self.bytes_written += len(data)
 
     def read(self, handle: int, size: int, offset: int) -> bytes:
-        return bytes(self.handles[handle].content[offset : offset + size])
+        return self.handles[handle].seen()[offset : offset + size]
 
     def size(self, name: str) -> int:
-        return len(self.entries[name].content)
+        return len(self.entries[name].seen())
 
     def truncate(self, handle: int, size: int) -> None:
         self._change(f"truncate to {size}")
@@ -223,7 +240,7 @@ class SimulatedDisk:
         unfinished = name + ".new"
         if unfinished in self.entries:
             self.remove(unfinished)
-        handle = self.create(unfinished)
+        handle = self.create(unfinished, 0)
         self.append(handle, data)
         self.sync(handle)
         self.close(handle)

@@ -413,3 +413,29 @@ def test_a_message_bigger_than_a_segment_is_kept(world: StoredWorld) -> None:
     world.sync()
     fill(world, 1, 5, "q")
     assert after_kill(world).drain("q") == ["b" * 50_000, *numbered(1, 5)]
+
+
+def sizes(disk: SimulatedDisk) -> list[int]:
+    return [disk.size(name) for name in disk.names() if name.endswith(".log")]
+
+
+def test_room_that_a_killed_broker_left_is_no_damage(world: StoredWorld) -> None:
+    world.declare("q")
+    world.publish("one", "q")
+    world.sync()
+    killed = world.disk.kill()
+    assert sizes(killed) == [world.store.segment_bytes]
+    again = world.restarted(killed)
+    assert again.lines == []
+    # What was left of the room is cut off, and the next segment has its own.
+    assert sizes(killed)[0] < sizes(killed)[1] == world.store.segment_bytes
+    assert again.drain("q") == ["one"]
+
+
+def test_a_stopped_broker_leaves_no_room(world: StoredWorld) -> None:
+    world.declare("q")
+    world.publish("one", "q")
+    world.sync()
+    world.store.close()
+    assert sizes(world.disk) == [world.store.active.size]
+    assert world.restarted(world.disk.kill()).drain("q") == ["one"]

@@ -46,13 +46,13 @@ def put_user(node: Node, user: User) -> None:
 
 def _tell_of_user(node: Node, before: User | None, user: User) -> None:
     if before is None:
-        node.events.emit("user.created", {"name": user.name})
+        node.events.done("user.created", {"name": user.name})
     elif before.password_hash != user.password_hash:
-        node.events.emit(
+        node.events.done(
             "user.password.changed" if user.password_hash else "user.password.cleared", {"name": user.name}
         )
     if before is None or before.tags != user.tags:
-        node.events.emit("user.tags.set", {"name": user.name, "tags": list(user.tags)})
+        node.events.done("user.tags.set", {"name": user.name, "tags": list(user.tags)})
 
 
 def delete_user(node: Node, name: str) -> bool:
@@ -64,7 +64,7 @@ def delete_user(node: Node, name: str) -> bool:
     if not node.access.delete_user(name):
         return False
     node.unrecord("user", (name,))
-    node.events.emit("user.deleted", {"name": name})
+    node.events.done("user.deleted", {"name": name})
     for connection in list(node.connections.values()):
         if connection.user == name:
             connection.close_by_admin(f"user '{name}' is deleted")
@@ -79,6 +79,8 @@ def set_user_limits(node: Node, name: str, limits: dict[str, object]) -> None:
         raise UserError(f"no user '{name}'")
     user.limits = checked_limits(limits, USER_LIMITS, "user-limits")
     put_user(node, user)
+    verb = "set" if user.limits else "cleared"
+    node.events.done(f"user.limits.{verb}", {"name": "limits", "username": name, **user.limits})
 
 
 def set_permission(node: Node, user: str, vhost: str, configure: str, write: str, read: str) -> None:
@@ -86,14 +88,14 @@ def set_permission(node: Node, user: str, vhost: str, configure: str, write: str
     node.access.set_permission(user, vhost, configure, write, read)
     value: dict[str, object] = {"user": user, "vhost": vhost, "configure": configure, "write": write, "read": read}
     node.record("permission", (user, vhost), value)
-    node.events.emit("permission.created", value)
+    node.events.done("permission.created", value)
     _cancel_unreadable(node, user, vhost)
 
 
 def clear_permission(node: Node, user: str, vhost: str) -> bool:
     found = node.access.clear_permission(user, vhost)
     node.unrecord("permission", (user, vhost))
-    node.events.emit("permission.deleted", {"user": user, "vhost": vhost})
+    node.events.done("permission.deleted", {"user": user, "vhost": vhost})
     _cancel_unreadable(node, user, vhost)
     return found
 
@@ -103,13 +105,13 @@ def set_topic_permission(node: Node, user: str, vhost: str, exchange: str, write
     node.access.set_topic_permission(user, vhost, exchange, write, read)
     value: dict[str, object] = {"user": user, "vhost": vhost, "exchange": exchange, "write": write, "read": read}
     node.record("topic_permission", (user, vhost, exchange), value)
-    node.events.emit("topic.permission.created", value)
+    node.events.done("topic.permission.created", value)
 
 
 def clear_topic_permission(node: Node, user: str, vhost: str, exchange: str) -> bool:
     found = node.access.clear_topic_permission(user, vhost, exchange)
     node.unrecord("topic_permission", (user, vhost, exchange))
-    node.events.emit("topic.permission.deleted", {"user": user, "vhost": vhost, "exchange": exchange})
+    node.events.done("topic.permission.deleted", {"user": user, "vhost": vhost, "exchange": exchange})
     return found
 
 
@@ -147,8 +149,8 @@ def set_policy(
     place = vhost_of(node, vhost)
     policy = place.policies.set(name, pattern, definition, priority, apply_to)
     node.record("policy", (vhost, name), policy_definition(policy))
-    node.events.emit("policy.set", policy_definition(policy))
-    place.reapply_policies()
+    node.events.done("policy.set", policy_definition(policy))
+    place.reapply_policies(policy_definition(policy))
     return policy
 
 
@@ -156,8 +158,8 @@ def delete_policy(node: Node, vhost: str, name: str) -> bool:
     place = vhost_of(node, vhost)
     found = place.policies.delete(name)
     node.unrecord("policy", (vhost, name))
-    node.events.emit("policy.cleared", {"vhost": vhost, "name": name})
-    place.reapply_policies()
+    node.events.done("policy.cleared", {"vhost": vhost, "name": name})
+    place.reapply_policies({})
     return found
 
 
@@ -167,8 +169,10 @@ def set_operator_policy(
     place = vhost_of(node, vhost)
     policy = place.policies.set_operator(name, pattern, definition, priority, apply_to)
     node.record("operator_policy", (vhost, name), policy_definition(policy))
-    node.events.emit("policy.set", policy_definition(policy))
-    place.reapply_policies()
+    told: dict[str, object] = {"vhost": vhost, "component": OPERATOR_POLICY, "name": name}
+    node.events.done("parameter.set", {**told, "value": _rule(policy)})
+    node.events.done("policy.set", policy_definition(policy))
+    place.reapply_policies(policy_definition(policy))
     return policy
 
 
@@ -176,15 +180,18 @@ def delete_operator_policy(node: Node, vhost: str, name: str) -> bool:
     place = vhost_of(node, vhost)
     found = place.policies.delete_operator(name)
     node.unrecord("operator_policy", (vhost, name))
-    node.events.emit("operator.policy.cleared", {"vhost": vhost, "name": name})
-    place.reapply_policies()
+    node.events.done("parameter.cleared", {"vhost": vhost, "component": OPERATOR_POLICY, "name": name})
+    node.events.done("operator.policy.cleared", {"vhost": vhost, "name": name})
+    place.reapply_policies({})
     return found
 
 
 def policy_definition(policy: Policy) -> dict[str, object]:
+    return {"vhost": policy.vhost, "name": policy.name, **_rule(policy)}
+
+
+def _rule(policy: Policy) -> dict[str, object]:
     return {
-        "vhost": policy.vhost,
-        "name": policy.name,
         "pattern": policy.pattern,
         "apply-to": policy.apply_to,
         "definition": dict(policy.definition),
@@ -216,7 +223,7 @@ def set_parameter(node: Node, vhost: str, component: str, name: str, value: obje
         vhost_of(node, vhost).parameters[(component, name)] = value
         definition: dict[str, object] = {"vhost": vhost, "component": component, "name": name, "value": value}
         node.record("parameter", (vhost, component, name), definition)
-        node.events.emit("parameter.set", definition)
+        node.events.done("parameter.set", definition)
 
 
 def clear_parameter(node: Node, vhost: str, component: str, name: str) -> bool:
@@ -228,7 +235,7 @@ def clear_parameter(node: Node, vhost: str, component: str, name: str) -> bool:
         return found
     found = vhost_of(node, vhost).parameters.pop((component, name), None) is not None
     node.unrecord("parameter", (vhost, component, name))
-    node.events.emit("parameter.cleared", {"vhost": vhost, "component": component, "name": name})
+    node.events.done("parameter.cleared", {"vhost": vhost, "component": component, "name": name})
     return found
 
 
@@ -237,14 +244,14 @@ def set_global_parameter(node: Node, name: str, value: object) -> None:
         node.settings.cluster_name = value
     node.global_parameters[name] = value
     node.record("global_parameter", (name,), {"name": name, "value": value})
-    node.events.emit("parameter.set", {"component": "global", "name": name, "value": value})
+    node.events.done("parameter.set", {"component": "global", "name": name, "value": value})
 
 
 def clear_global_parameter(node: Node, name: str) -> bool:
     found = name in node.global_parameters
     node.global_parameters.pop(name, None)
     node.unrecord("global_parameter", (name,))
-    node.events.emit("parameter.cleared", {"component": "global", "name": name})
+    node.events.done("parameter.cleared", {"component": "global", "name": name})
     return found
 
 
@@ -256,6 +263,10 @@ def set_vhost_limits(node: Node, vhost: str, limits: object) -> None:
         node.record("vhost_limit", (vhost,), {"vhost": vhost, "value": dict(place.limits)})
     else:
         node.unrecord("vhost_limit", (vhost,))
+    value: object = dict(place.limits) if place.limits else []
+    told: dict[str, object] = {"vhost": vhost, "component": VHOST_LIMITS_COMPONENT, "name": "limits", "value": value}
+    node.events.done("parameter.set", told)
+    node.events.done("vhost.limits.set", {"name": "limits", **place.limits})
 
 
 def checked_limits(limits: dict[str, object], known: tuple[str, ...], where: str) -> dict[str, int]:
@@ -287,11 +298,14 @@ def _object(value: object) -> dict[str, object]:
 
 def update_vhost(node: Node, name: str, description: str, tags: list[str], default_queue_type: str | None) -> None:
     """Makes it when it is not there."""
+    is_new = name not in node.vhosts
     vhost = node.add_vhost(name, description, tags, default_queue_type)
     vhost.description = description
     vhost.tags = tags
     vhost.default_queue_type = default_queue_type
     node.record("vhost", (name,), vhost_definition(vhost))
+    if not is_new:
+        node.events.done("vhost.updated", node.vhost_facts(vhost))
 
 
 def set_tracing(node: Node, name: str, is_on: bool) -> None:
@@ -315,6 +329,7 @@ def delete_vhost(node: Node, name: str) -> bool:
         return False
     for permission in [key for key in node.access.permissions if key[1] == name]:
         node.unrecord("permission", permission)
+        node.events.done("permission.deleted", {"user": permission[0], "vhost": name})
     for topic_permission in [key for key in node.access.topic_permissions if key[1] == name]:
         node.unrecord("topic_permission", topic_permission)
     for policy in vhost.policies.policies:

@@ -6,6 +6,7 @@ consume.py, settle.py, declare_exchange.py, declare_queue.py, transaction.py.
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 from librt.strings import read_i64_be
@@ -19,7 +20,7 @@ from warren.broker import consume, declare_exchange, declare_queue, settle
 from warren.broker.confirm import Confirms
 from warren.broker.consumer import Consumer
 from warren.broker.credit import Credit
-from warren.broker.interceptors import intercept_publish
+from warren.broker.journey import Journey
 from warren.broker.message import Entry, Message
 from warren.broker.metrics import ChannelCounters
 from warren.broker.publish import publish
@@ -27,9 +28,11 @@ from warren.broker.reply_to import close_reply_queue
 from warren.broker.terms import erlang_octets
 from warren.broker.transaction import Transaction
 from warren.broker.unacked import Unacked
+from warren.broker.watched import note_refusal, publish_intercepted
 from warren.errors import (
     NO_METHOD,
     AccessRefused,
+    AmqpError,
     ChannelError,
     CommandInvalid,
     FrameError,
@@ -58,12 +61,17 @@ def decoded(method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method
 class Content:
     """A publish whose header and body are still on their way."""
 
-    def __init__(self, arguments: bytes) -> None:
+    def __init__(self, arguments: bytes, arrival: i64) -> None:
         self.arguments = arguments
-        self.header = b""
+        # When its first frame was read.
+        self.arrival: i64 = arrival
+        self.has_header = False
         self.body_size: i64 = 0
         self.received: i64 = 0
-        self.frames: list[bytes] = []
+        # All that has come. Joining many MB when the last frame is here would keep everybody waiting; this does not
+        # even copy them.
+        self.whole = BytesIO()
+        self.body_frames: i64 = 0
 
 
 class Channel:
@@ -90,6 +98,10 @@ class Channel:
         self.reply_address = ""
         self.reply_consumer: Consumer | None = None
         self.counters = ChannelCounters()
+        # Of the publish that is being handled: its journey if it has one, and when its first frame was read if not in
+        # the same read as the rest.
+        self.journey: Journey | None = None
+        self.arrival: i64 = -1
 
     # -- methods in ------------------------------------------------------------------------------------------------
 
@@ -98,10 +110,15 @@ class Channel:
             self._refuse_during_commit()
         try:
             if self.connection.node.intercepts_publish:
-                arguments, content, body_size = intercept_publish(self, arguments, content)
-            publish(self, arguments, content, body_size)
+                publish_intercepted(self, arguments, content, body_size)
+            else:
+                publish(self, arguments, content, body_size)
         except SoftError as error:
+            note_refusal(self, arguments, content, body_size, error)
             self.fail(error, BASIC_PUBLISH)
+        except AmqpError as error:
+            note_refusal(self, arguments, content, body_size, error)
+            raise
 
     def receive_ack(self, tag: i64, multiple: bool) -> None:
         if self.is_closed:
@@ -127,6 +144,7 @@ class Channel:
         method = decoded(method_id, data, start, end)
         if self.transaction is not None and self.transaction.committing and method_id != CHANNEL_CLOSE:
             self._refuse_during_commit()
+        self.connection.node.events.actor = self.user
         try:
             interceptor = self.connection.node.interceptors.get(method.name)
             if interceptor is not None:
@@ -273,10 +291,10 @@ class Channel:
     def begin_content(self, arguments: bytes) -> None:
         if self.content is not None:
             self._refuse_instead_of_content(self.content)
-        self.content = Content(arguments)
+        self.content = Content(arguments, self.connection.node.host.arrival())
 
     def _refuse_instead_of_content(self, content: Content) -> None:
-        if content.header:
+        if content.has_header:
             raise UnexpectedFrame("expected content body, got non content body frame instead", BASIC_PUBLISH)
         raise UnexpectedFrame(
             "expected content header for class 60, got non content header frame instead", BASIC_PUBLISH
@@ -286,7 +304,7 @@ class Channel:
         content = self.content
         if content is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
-        if content.header:
+        if content.has_header:
             self._refuse_instead_of_content(content)
         if len(frame) < 22:
             raise FrameError("content header frame is too short", BASIC_PUBLISH)
@@ -302,7 +320,8 @@ class Channel:
         if content.body_size < 0 or content.body_size > BODY_HARD_MAX:
             size = int(content.body_size) & 0xFFFFFFFFFFFFFFFF
             raise FrameError(f"content body size {size} exceeds maximum allowed size {BODY_HARD_MAX}", BASIC_PUBLISH)
-        content.header = frame
+        content.has_header = True
+        content.whole.write(frame)
         if content.body_size == 0:
             self._content_complete(content)
 
@@ -310,7 +329,7 @@ class Channel:
         content = self.content
         if content is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
-        if not content.header:
+        if not content.has_header:
             self._refuse_instead_of_content(content)
         size: i64 = len(frame) - 8
         content.received += size
@@ -318,17 +337,20 @@ class Channel:
             raise FrameError("content body frame exceeds remaining content size", BASIC_PUBLISH)
         # A body that will be refused is read to its end, but not kept.
         if content.body_size <= self.connection.node.settings.max_message_size and size > 0:
-            content.frames.append(frame)
+            content.whole.write(frame)
+            content.body_frames += 1
         if content.received == content.body_size:
             self._content_complete(content)
 
     def _content_complete(self, content: Content) -> None:
         self.content = None
-        whole = content.header + b"".join(content.frames)
-        if len(content.frames) * 4096 > content.body_size + 8192:
+        whole = content.whole.getvalue()
+        if content.body_frames * 4096 > content.body_size + 8192:
             # Crumbs: frame it anew, so that a message never costs much more than its size.
             whole = reframe(whole, self.number, self.connection.frame_max)
+        self.arrival = content.arrival
         self.receive_publish(content.arguments, whole, content.body_size)
+        self.arrival = -1
 
     # -- answers to publishers -------------------------------------------------------------------------------------
 

@@ -30,8 +30,12 @@ def writable_exchange(channel: Channel, name: str) -> Exchange:
     channel.connection.node.access.check(channel.user, channel.vhost.name, "exchange", name, "write")
     exchange = channel.vhost.exchange(name)
     if exchange.internal:
-        raise AccessRefused(f"cannot publish to internal {resource('exchange', name, channel.vhost.name)}")
+        refuse_internal(exchange)
     return exchange
+
+
+def refuse_internal(exchange: Exchange) -> None:
+    raise AccessRefused(f"cannot publish to internal {resource('exchange', exchange.name, exchange.vhost)}")
 
 
 def expiration(text: str) -> i64:

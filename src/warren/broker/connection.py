@@ -15,6 +15,7 @@ from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.broker.channel import Channel
 from warren.broker.confirm import Confirms
+from warren.broker.events import INTERNAL
 from warren.broker.handshake import Handshake
 from warren.broker.heartbeat import ConnectionTimer, HeartbeatTimer
 from warren.broker.publish import Target
@@ -93,6 +94,8 @@ class Connection:
         self.last_throttled: i64 = -1
         # Output.
         self._out = BytesWriter()
+        # What goes out before it: large contents as they are, and what stood in front of each.
+        self._large: list[bytes] = []
         self._dirty = False
         self.pending_output: i64 = 0
         self.paused_writing = False
@@ -156,6 +159,12 @@ class Connection:
             self.node.host.wake()
         return self._out
 
+    def write_large(self, content: bytes) -> None:
+        """Put a content behind what is in the output, without copying it."""
+        self._large.append(self._out.getvalue())
+        self._large.append(content)
+        self._out = BytesWriter()
+
     def wrote(self, size: i64) -> None:
         self.pending_output += size
         if self.pending_output > OUTPUT_HIGH:
@@ -170,6 +179,8 @@ class Connection:
     def flush(self) -> None:
         """Hand all output to the socket: once per turn, whatever happened in it."""
         self._dirty = False
+        if self._large:
+            self._flush_large()
         data = self._out.getvalue()
         self._out = BytesWriter()
         self.pending_output = 0
@@ -183,6 +194,12 @@ class Connection:
             self.wire.write(data)
         if not self.has_room and not self.paused_writing:
             self.resume_consumers()
+
+    def _flush_large(self) -> None:
+        pieces, self._large = self._large, []
+        for piece in pieces:
+            self.sent_bytes += len(piece)
+            self.wire.write(piece)
 
     def pause_writing(self) -> None:
         """The socket is full."""
@@ -353,6 +370,7 @@ class Connection:
         self.reader.forget_channel()
         self.reader.tail = b""
         vhost = self.vhost
+        self.node.events.actor = INTERNAL
         if vhost is not None:
             for queue in list(self.exclusive_queues):
                 vhost.delete_queue(queue)

@@ -155,7 +155,7 @@ def get(channel: Channel, method: BasicGet) -> None:
         channel.connection.send(replies.get_empty(channel.number))
         return
     message = entry.message
-    if channel.connection.node.is_watched:
+    if channel.connection.node.watches_deliveries:
         channel.connection.node.watch_delivery(channel, queue, entry)
     channel.counters.got += 1
     if method.no_ack:

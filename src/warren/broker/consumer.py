@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # class 60, method 60, with the frame header before and the consumer tag after.
 _DELIVER_HEAD: Final = struct.Struct(">BHIHH")
+# Copying a content of this size takes longer than a write of its own.
+_LARGE: Final[i64] = 131072
 
 
 class Consumer:
@@ -81,7 +83,10 @@ class Consumer:
         write_i64_be(out, delivery_tag)
         out.append(1 if entry.redelivered else 0)
         out.write(suffix)
-        out.write(content)
+        if len(content) < _LARGE:
+            out.write(content)
+        else:
+            connection.write_large(content)
         connection.wrote(len(content) + size + 32)
 
 

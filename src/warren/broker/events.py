@@ -1,16 +1,18 @@
 """amq.rabbitmq.event: what happens in the broker, as messages that anybody can bind a queue for.
 
 A topic exchange in the default vhost; keys such as queue.created, connection.closed, user.authentication.failure and
-alarm.set, the facts in the headers, as RabbitMQ's plug-in has them. Without a binding an event costs one look.
+alarm.set, the facts in the headers, as RabbitMQ's plug-in has them: numbers are long, arguments and addresses written
+as Erlang writes them, and whoever is behind a change is named. Without a binding an event costs one look.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.amqp.fields import Field, Table, plain_table, table_of
+from warren.amqp.fields import Field, Table
 from warren.amqp.properties import Properties
 from warren.broker.firehose import publish_internal
+from warren.broker.terms import erlang_address, erlang_argument
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -21,11 +23,18 @@ if TYPE_CHECKING:
     from warren.broker.queue import Queue
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
+_PROTOCOL: Final = "{0,9,1}"
+
+
+# Who does what nobody asked for.
+INTERNAL: Final = "rmq-internal"
 
 
 class Events:
     def __init__(self, node: Node) -> None:
         self._node = node
+        # Whose doing it is what happens now: the user of the channel or of the API's call that has its turn.
+        self.actor = INTERNAL
 
     def has_listeners(self) -> bool:
         vhost = self._node.vhosts.get(self._node.settings.default_vhost)
@@ -35,12 +44,18 @@ class Events:
     def emit(self, key: str, facts: dict[str, object]) -> None:
         if not self.has_listeners():
             return
-        headers: Table = table_of({name: facts[name] for name in facts if facts[name] is not None})
-        headers["timestamp_in_ms"] = Field("l", self._node.now)
+        headers: Table = {"timestamp_in_ms": Field("l", self._node.now)}
+        for name in facts:
+            if facts[name] is not None:
+                headers[name] = _field(facts[name])
         properties = Properties(headers=headers, delivery_mode=2, timestamp=self._node.wall_seconds())
         vhost = self._node.vhosts[self._node.settings.default_vhost]
         publish_internal(vhost, EVENT_EXCHANGE, key, properties, b"")
         self._node.host.wake()
+
+    def done(self, key: str, facts: dict[str, object]) -> None:
+        """Somebody changed something."""
+        self.emit(key, {**facts, "user_who_performed_action": self.actor})
 
     def queue(self, verb: str, queue: Queue) -> None:
         if not self.has_listeners():
@@ -55,7 +70,14 @@ class Events:
                 owner_pid="" if owner is None else owner.name,
                 arguments=_shown(queue.arguments),
             )
-        self.emit(f"queue.{verb}", facts)
+        self.done(f"queue.{verb}", facts)
+
+    def queue_policy(self, queue: Queue, policy: dict[str, object]) -> None:
+        """`policy` is the one that was set; empty when one was cleared."""
+        if not self.has_listeners():
+            return
+        facts = {**policy, "name": queue.name, "vhost": queue.vhost, "type": f"rabbit_{queue.type}_queue"}
+        self.done("queue.policy.updated" if policy else "queue.policy.cleared", facts)
 
     def exchange(self, verb: str, exchange: Exchange) -> None:
         if not self.has_listeners():
@@ -70,13 +92,13 @@ class Events:
                 arguments=_shown(exchange.arguments),
                 policy=exchange.policy or "",
             )
-        self.emit(f"exchange.{verb}", facts)
+        self.done(f"exchange.{verb}", facts)
 
     def binding(self, verb: str, vhost: str, binding: Binding) -> None:
         if not self.has_listeners():
             return
         destination = binding.destination
-        self.emit(
+        self.done(
             f"binding.{verb}",
             {
                 "source_name": binding.source,
@@ -94,6 +116,7 @@ class Events:
             return
         facts: dict[str, object] = {
             "name": connection.name,
+            "pid": connection.name,
             "node": self._node.settings.node_name,
             "client_properties": _shown(connection.client_properties),
         }
@@ -101,12 +124,20 @@ class Events:
             facts.update(
                 vhost="" if connection.vhost is None else connection.vhost.name,
                 user=connection.user,
-                protocol="AMQP 0-9-1",
+                user_who_performed_action=connection.user,
+                protocol=_PROTOCOL,
                 auth_mechanism=connection.mechanism,
                 ssl=connection.tls,
-                host=connection.host,
+                ssl_protocol="",
+                ssl_cipher="",
+                ssl_hash="",
+                ssl_key_exchange="",
+                peer_cert_subject=connection.tls_subject or "",
+                peer_cert_issuer="",
+                peer_cert_validity="",
+                host=erlang_address(connection.host),
                 port=connection.port,
-                peer_host=connection.peer_host,
+                peer_host=erlang_address(connection.peer_host),
                 peer_port=connection.peer_port,
                 channel_max=int(connection.channel_max),
                 frame_max=int(connection.frame_max),
@@ -123,11 +154,11 @@ class Events:
             "name": user,
             "connection_name": connection.name,
             "connection_type": "network",
-            "protocol": "AMQP 0-9-1",
+            "protocol": _PROTOCOL,
             "auth_mechanism": connection.mechanism,
             "ssl": connection.tls,
-            "host": connection.host,
-            "peer_host": connection.peer_host,
+            "host": erlang_address(connection.host),
+            "peer_host": erlang_address(connection.peer_host),
             "peer_port": connection.peer_port,
         }
         if not is_right:
@@ -138,7 +169,12 @@ class Events:
         if not self.has_listeners():
             return
         name = f"{channel.connection.name} ({channel.number})"
-        facts: dict[str, object] = {"name": name, "connection": channel.connection.name}
+        facts: dict[str, object] = {
+            "name": name,
+            "pid": name,
+            "connection": channel.connection.name,
+            "user_who_performed_action": channel.user,
+        }
         if verb == "created":
             facts.update(number=int(channel.number), user=channel.user, vhost=channel.vhost.name)
         self.emit(f"channel.{verb}", facts)
@@ -151,6 +187,7 @@ class Events:
             "queue": consumer.queue.name,
             "vhost": consumer.queue.vhost,
             "channel": f"{consumer.channel.connection.name} ({consumer.channel.number})",
+            "user_who_performed_action": consumer.channel.user,
         }
         if verb == "created":
             facts.update(
@@ -164,5 +201,21 @@ class Events:
 
 def _shown(table: Table) -> list[object]:
     """Tables stand in a list of texts, for headers that can be matched are flat."""
-    plain = plain_table(table)
-    return [f"{name}={plain[name]}" for name in plain]
+    return [erlang_argument(name, table[name]) for name in table]
+
+
+def _field(value: object) -> Field:
+    if isinstance(value, bool):
+        return Field("t", value)
+    if isinstance(value, int):
+        return Field("l", value)
+    if isinstance(value, float):
+        return Field("d", value)
+    if isinstance(value, list):
+        return Field("A", [_field(each) for each in value])
+    if isinstance(value, dict):
+        table: Table = {}
+        for name in value:
+            table[str(name)] = _field(value[name])
+        return Field("F", table)
+    return Field("S", "undefined" if value is None else str(value))

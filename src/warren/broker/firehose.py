@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from warren.broker.vhost import VHost
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
+_INT_MAX: Final = 2**31 - 1
 _TEXTS: Final = (
     "content_type",
     "content_encoding",
@@ -50,10 +51,10 @@ def trace_delivery(channel: Channel, queue: str, entry: Entry) -> None:
 
 def _headers(channel: Channel, message: Message) -> Table:
     origin = message.origin
-    shown = len(origin.keys) - origin.hidden
     return {
         "exchange_name": Field("S", origin.exchange),
-        "routing_keys": Field("A", [Field("S", key) for key in origin.keys[:shown]]),
+        # Those of BCC too: the firehose is for operators, who see everything.
+        "routing_keys": Field("A", [Field("S", key) for key in origin.keys]),
         "properties": Field("F", _properties(message.properties())),
         "node": Field("S", channel.connection.node.settings.node_name),
         "vhost": Field("S", channel.vhost.name),
@@ -77,7 +78,8 @@ def _properties(properties: Properties) -> Table:
     if properties.priority is not None:
         table["priority"] = Field("I", properties.priority)
     if properties.timestamp is not None:
-        table["timestamp"] = Field("l", properties.timestamp)
+        # RabbitMQ has 32 bits for it, and would cut it off.
+        table["timestamp"] = Field("I" if properties.timestamp <= _INT_MAX else "l", properties.timestamp)
     return table
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.explain import RouteStep
+from warren.errors import AmqpError
 
 if TYPE_CHECKING:
     from warren.broker.node import Node
@@ -31,7 +32,9 @@ class Stage:
 
 
 class Journey:
-    def __init__(self, node: Node, number: int, vhost: str, connection: str, user: str) -> None:
+    """Its times count from `start`, a reading of the host's stopwatch."""
+
+    def __init__(self, node: Node, number: int, vhost: str, connection: str, user: str, start: i64) -> None:
         self._node = node
         self.number = number
         self.vhost = vhost
@@ -43,10 +46,14 @@ class Journey:
         self.body_size: i64 = 0
         self.queues: list[str] = []
         self.began_at: i64 = node.now
-        self._start: i64 = node.host.stopwatch()
+        self._start: i64 = start
         self.stages: list[Stage] = []
         # routed, returned, dropped, refused, or what it waits for.
         self.outcome = ""
+
+    def refuse(self, error: AmqpError) -> None:
+        self.note("refused", f"{error.code} {error.name}: {error.explanation}")
+        self.outcome = "refused"
 
     def note(self, name: str, text: str) -> Stage:
         stage = Stage(name, text, self.stopwatch() - self._start)
@@ -64,9 +71,10 @@ class Journey:
 class Awaited:
     """A journey that ends when the disk has reached a position."""
 
-    def __init__(self, position: i64, journey: Journey) -> None:
+    def __init__(self, position: i64, journey: Journey, outcome: str) -> None:
         self.position: i64 = position
         self.journey = journey
+        self.outcome = outcome
 
 
 class Journeys:
@@ -105,9 +113,9 @@ class Journeys:
         self._count += 1
         return self._count % self.sample_every == 0
 
-    def begin(self, vhost: str, connection: str, user: str) -> Journey:
+    def begin(self, vhost: str, connection: str, user: str, start: i64) -> Journey:
         self._number += 1
-        journey = Journey(self._node, self._number, vhost, connection, user)
+        journey = Journey(self._node, self._number, vhost, connection, user, start)
         self.kept.append(journey)
         return journey
 
@@ -123,7 +131,7 @@ class Journeys:
         for awaited in self.awaiting:
             if awaited.position <= synced:
                 awaited.journey.note("confirm", f"on disk up to position {awaited.position}: acknowledged")
-                awaited.journey.outcome = "routed"
+                awaited.journey.outcome = awaited.outcome
             else:
                 still.append(awaited)
         self.awaiting = still

@@ -14,6 +14,68 @@ class ChannelCounters:
         self.got: i64 = 0
 
 
+class MessageSizes:
+    """How many bodies were at most so large; each is counted once, where it fits first."""
+
+    def __init__(self) -> None:
+        self.bytes: i64 = 0
+        self.to_100: i64 = 0
+        self.to_1_000: i64 = 0
+        self.to_10_000: i64 = 0
+        self.to_100_000: i64 = 0
+        self.to_1_000_000: i64 = 0
+        self.to_10_000_000: i64 = 0
+        self.to_50_000_000: i64 = 0
+        self.to_100_000_000: i64 = 0
+        self.larger: i64 = 0
+
+    def count(self, size: i64) -> None:
+        self.bytes += size
+        # Attributes, not a list: this is on the path of every publish, and there a number needs no object.
+        if size <= 100:
+            self.to_100 += 1
+        elif size <= 1_000:
+            self.to_1_000 += 1
+        elif size <= 10_000:
+            self.to_10_000 += 1
+        elif size <= 100_000:
+            self.to_100_000 += 1
+        else:
+            self._count_large(size)
+
+    def _count_large(self, size: i64) -> None:
+        if size <= 1_000_000:
+            self.to_1_000_000 += 1
+        elif size <= 10_000_000:
+            self.to_10_000_000 += 1
+        elif size <= 50_000_000:
+            self.to_50_000_000 += 1
+        elif size <= 100_000_000:
+            self.to_100_000_000 += 1
+        else:
+            self.larger += 1
+
+    def steps(self) -> list[tuple[str, int]]:
+        """Upper bounds as Prometheus writes them, each with how many came to be no larger than it."""
+        counts = [
+            ("100.0", self.to_100),
+            ("1000.0", self.to_1_000),
+            ("10000.0", self.to_10_000),
+            ("100000.0", self.to_100_000),
+            ("1e+06", self.to_1_000_000),
+            ("1e+07", self.to_10_000_000),
+            ("5e+07", self.to_50_000_000),
+            ("1e+08", self.to_100_000_000),
+            ("+Inf", self.larger),
+        ]
+        total = 0
+        steps: list[tuple[str, int]] = []
+        for bound, count in counts:
+            total += int(count)
+            steps.append((bound, total))
+        return steps
+
+
 class NodeCounters:
     """What Prometheus shows as totals: objects may go, these stay."""
 
@@ -32,6 +94,7 @@ class NodeCounters:
         # Of channels that are gone; those of open ones are on the channels.
         self.published: i64 = 0
         self.confirmed: i64 = 0
+        self.sizes = MessageSizes()
 
     def channel_closed(self, counted: ChannelCounters) -> None:
         self.channels_closed += 1

@@ -18,13 +18,14 @@ from warren.broker.confirm import Confirms
 from warren.broker.connection import Connection
 from warren.broker.credit import Credit
 from warren.broker.deadletter import DeadLetters
-from warren.broker.events import EVENT_EXCHANGE, Events
+from warren.broker.events import EVENT_EXCHANGE, INTERNAL, Events
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.firehose import trace_delivery
 from warren.broker.interceptors import Interceptor, QueueDecorator
-from warren.broker.journey import Journeys
+from warren.broker.journey import Journey, Journeys
+from warren.broker.latency import Latency
 from warren.broker.logins import Logins
-from warren.broker.message import Entry
+from warren.broker.message import Delivery, Entry
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
 from warren.broker.queue import Queue, QueueCounters
@@ -34,7 +35,7 @@ from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.tracer import Tracer
 from warren.broker.vhost import VHost
-from warren.broker.watched import publish_watched
+from warren.broker.watched import commit_watched, publish_watched
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
 from warren.errors import NO_METHOD, NotAllowed, WarrenError
 
@@ -77,8 +78,10 @@ class Node:
         # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
         self.intercepts_ack = False
-        # Somebody wants journeys, or a vhost is traced: publishes and deliveries take the way of watched.py.
+        # Somebody wants journeys, or a vhost is traced: publishes take the way of watched.py, and deliveries are told.
         self.is_watched = False
+        self.watches_deliveries = False
+        self.latency = Latency(self)
         self.journeys = Journeys(self)
         self.tracer: Tracer | None = None
         self.events = Events(self)
@@ -112,6 +115,7 @@ class Node:
         """Time passes. Due timers fire."""
         if now_ms > self.now:
             self.now = now_ms
+        self.events.actor = INTERNAL
         if self.timers.fire_due(self.now):
             self.host.wake()
 
@@ -298,10 +302,15 @@ class Node:
     def alarm_text(self) -> str:
         return "low on " + " & ".join([_ALARM_TEXTS[name] for name in _ALARM_TEXTS if name in self.alarms])
 
-    def watch_publish(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64, asked: bool) -> None:
-        publish_watched(channel, arguments, content, body_size, asked)
+    def watch_publish(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
+        publish_watched(channel, arguments, content, body_size)
+
+    def watch_commit(self, channel: Channel, delivery: Delivery, queues: list[Queue], journey: Journey) -> None:
+        commit_watched(channel, delivery, queues, journey)
 
     def watch_delivery(self, channel: Channel, queue: Queue, entry: Entry) -> None:
+        if self.latency.followed:
+            self.latency.delivered(queue, entry)
         if channel.vhost.tracing:
             trace_delivery(channel, queue.name, entry)
         if self.tracer is not None:
@@ -310,7 +319,9 @@ class Node:
 
     def watching_changed(self) -> None:
         is_traced = any(vhost.tracing for vhost in self.vhosts.values())
-        self.is_watched = is_traced or self.journeys.is_on() or self.tracer is not None
+        is_told = is_traced or self.tracer is not None
+        self.is_watched = is_told or self.journeys.is_on() or self.latency.wanted > 0
+        self.watches_deliveries = is_told or len(self.latency.followed) > 0
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
@@ -332,7 +343,9 @@ class Node:
         self.vhosts[name] = vhost
         if name == self.settings.default_vhost:
             vhost.add_system_exchange(EVENT_EXCHANGE, "topic")
-        self.events.emit("vhost.created", {"name": name, "description": description, "tags": list(vhost.tags)})
+        self.events.done("vhost.created", self.vhost_facts(vhost))
+        for exchange in vhost.exchanges.values():
+            self.events.exchange("created", exchange)
         definition: dict[str, object] = {"name": name, "description": description, "tags": list(vhost.tags)}
         if default_queue_type is not None:
             definition["default_queue_type"] = default_queue_type
@@ -356,8 +369,19 @@ class Node:
         self.unrecord("vhost", (name,))
         self.topology_changed()
         self.watching_changed()
-        self.events.emit("vhost.deleted", {"name": name})
+        self.events.done("vhost.deleted", {"name": name})
         return True
+
+    def vhost_facts(self, vhost: VHost) -> dict[str, object]:
+        """What an event tells of it."""
+        return {
+            "name": vhost.name,
+            "description": vhost.description,
+            "tags": list(vhost.tags),
+            "default_queue_type": vhost.default_queue_type or "undefined",
+            "tracing": vhost.tracing,
+            "cluster_state": {self.settings.node_name: "running"},
+        }
 
     def bootstrap(self, algorithm: str, password_hash: str) -> None:
         """A first start: the default vhost and the default user, who may do everything there."""

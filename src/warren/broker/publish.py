@@ -38,7 +38,9 @@ _IMMEDIATE: Final = 2
 FLAGS_AT: Final[i64] = 19
 _MODE_AT: Final[i64] = 21
 _ONLY_DELIVERY_MODE: Final[i64] = 0x1000
-_TARGETS_MAX: Final = 4096
+# Targets that all connections together remember, about half a KB each, and what each may have however many they are.
+_TARGETS_MAX: Final = 65536
+_TARGETS_MIN: Final = 256
 
 
 def header_end(content: bytes) -> i64:
@@ -68,7 +70,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     """`arguments` are those of the method frame, `content` the header and body frames as they came."""
     node = channel.connection.node
     if node.is_watched:
-        node.watch_publish(channel, arguments, content, body_size, False)
+        node.watch_publish(channel, arguments, content, body_size)
         return
     if body_size > node.settings.max_message_size:
         checks.refuse_size(body_size, node.settings.max_message_size)
@@ -87,7 +89,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
         headers = content[peek.headers_start : peek.headers_end] if peek.headers_end > 0 else b""
         # find(), not `in`: that tries the name as a number first, and fails at twice the cost.
         if headers and headers.find(HEADER_BYTES) >= 0:
-            node.watch_publish(channel, arguments, content, body_size, True)
+            node.watch_publish(channel, arguments, content, body_size)
             return
         seqno = read_properties(channel, message, peek, headers)
     queues = target.queues
@@ -101,6 +103,7 @@ def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) 
     target.exchange.published_in += 1
     target.exchange.published_out += len(queues)
     channel.counters.published += 1
+    node.counters.sizes.count(body_size)
     delivery = Delivery(message, channel, target.mandatory, seqno)
     if channel.transaction is not None:
         channel.transaction.publish(delivery, queues)
@@ -127,11 +130,15 @@ def target_of(channel: Channel, arguments: bytes) -> Target:
         raise NotImplementedByBroker("immediate=true", BASIC_PUBLISH)
     exchange = checks.writable_exchange(channel, name)
     target = Target(exchange, Origin(name, [key]), flags)
-    if connection.targets_as_of != as_of or len(connection.targets) >= _TARGETS_MAX:
+    if connection.targets_as_of != as_of or len(connection.targets) >= share_of_targets(len(node.connections)):
         connection.targets = {}
         connection.targets_as_of = as_of
     connection.targets[arguments] = target
     return target
+
+
+def share_of_targets(connections: int) -> int:
+    return max(_TARGETS_MIN, _TARGETS_MAX // max(1, connections))
 
 
 def read_properties(channel: Channel, message: Message, peek: PropertyPeek, headers: bytes) -> i64:

@@ -230,7 +230,7 @@ class Queue(Destination):
     def _hand_over(self, consumer: Consumer, entry: Entry) -> None:
         unacked = consumer.channel.unacked
         counters = self.counters
-        if self.node.is_watched:
+        if self.node.watches_deliveries:
             self.node.watch_delivery(consumer.channel, self, entry)
         if entry.redelivered:
             counters.redelivered += 1

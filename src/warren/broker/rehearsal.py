@@ -10,6 +10,7 @@ from warren.broker.explain import explain
 from warren.broker.journey import Journey
 from warren.broker.queue import Queue
 from warren.broker.route import route
+from warren.broker.stages import check_target, limits_of, note_topic_permission
 from warren.errors import AmqpError
 
 if TYPE_CHECKING:
@@ -19,30 +20,25 @@ if TYPE_CHECKING:
 
 def rehearse(vhost: VHost, user: str, exchange: str, key: str, headers: Table) -> Journey:
     """A journey that is not kept."""
-    journey = Journey(vhost.node, 0, vhost.name, "", user)
+    journey = Journey(vhost.node, 0, vhost.name, "", user, vhost.node.host.stopwatch())
     journey.exchange = exchange
     journey.routing_key = key
+    keys = [key, *_extra_keys(headers)]
     try:
-        found = _check(vhost, user, exchange, key, journey)
+        found = _check(vhost, user, exchange, keys, journey)
     except AmqpError as error:
-        journey.note("refused", f"{error.code} {error.name}: {error.explanation}")
-        journey.outcome = "refused"
+        journey.refuse(error)
         return journey
-    _route(vhost, found, Envelope([key, *_extra_keys(headers)], headers), journey)
+    _route(vhost, found, Envelope(keys, headers), journey)
     return journey
 
 
-def _check(vhost: VHost, user: str, name: str, key: str, journey: Journey) -> Exchange:
-    node = vhost.node
-    node.access.check(user, vhost.name, "exchange", name, "write")
-    shown = name or "the default exchange"
-    journey.note("permission", f"user '{user}' may write to {shown} in vhost '{vhost.name}'")
-    exchange = vhost.exchange(name)
-    internal = "internal: clients may not publish to it" if exchange.internal else "not internal"
-    journey.note("exchange", f"{shown} is a {exchange.type} exchange, and {internal}")
+def _check(vhost: VHost, user: str, name: str, keys: list[str], journey: Journey) -> Exchange:
+    exchange = check_target(vhost, user, name, journey)
     if exchange.type == "topic":
-        node.access.check_topic(user, vhost.name, name, key, "write")
-        journey.note("topic permission", f"user '{user}' may write with the key '{key}'")
+        for key in keys:
+            vhost.node.access.check_topic(user, vhost.name, name, key, "write")
+    note_topic_permission(user, exchange, keys, journey)
     return exchange
 
 
@@ -68,14 +64,5 @@ def _route(vhost: VHost, exchange: Exchange, envelope: Envelope, journey: Journe
 
 
 def _prospect(queue: Queue) -> str:
-    options = queue.options
-    facts = [f"'{queue.name}' holds {queue.backing.length} messages and has {queue.consumers.count} consumers"]
-    if options.max_length >= 0:
-        facts.append(f"at most {options.max_length} messages ({options.overflow})")
-    if options.max_bytes >= 0:
-        facts.append(f"at most {options.max_bytes} bytes ({options.overflow})")
-    if options.ttl >= 0:
-        facts.append(f"messages expire after {options.ttl} ms")
-    if options.dead_letter_exchange is not None:
-        facts.append(f"dead letters go to '{options.dead_letter_exchange or 'the default exchange'}'")
-    return "; ".join(facts)
+    held = f"'{queue.name}' holds {queue.backing.length} messages and has {queue.consumers.count} consumers"
+    return "; ".join([held, *limits_of(queue)])

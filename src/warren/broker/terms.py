@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.amqp.fields import Field
+from warren.amqp.fields import Field, type_name
 
 
 def erlang_term(value: object) -> str:
@@ -56,6 +56,34 @@ def erlang_value(field: Field) -> str:
     if isinstance(value, list):
         return "[" + ",".join([erlang_value(item) for item in value]) + "]"
     return erlang_term(value)
+
+
+def erlang_argument(name: str, field: Field) -> str:
+    """One of a table's entries: {<<"x-max-length">>,signedint,9}."""
+    return "{" + f"{erlang_binary(name)},{type_name(field.tag)},{_inner(field)}" + "}"
+
+
+def _inner(field: Field) -> str:
+    value = field.value
+    if isinstance(value, dict):
+        return "[" + ",".join([erlang_argument(name, value[name]) for name in value]) + "]"
+    if isinstance(value, list):
+        return "[" + ",".join(["{" + f"{type_name(item.tag)},{_inner(item)}" + "}" for item in value]) + "]"
+    return erlang_value(field)
+
+
+def erlang_address(address: str) -> str:
+    """An IP address as a tuple of its numbers: {127,0,0,1}, {0,0,0,0,0,0,0,1}."""
+    if "." in address:
+        parts = address.split(".")
+        return "{" + ",".join(parts) + "}" if len(parts) == 4 and all(part.isdigit() for part in parts) else address
+    if ":" not in address:
+        return address
+    head, _, tail = address.partition("::")
+    first = [part for part in head.split(":") if part]
+    last = [part for part in tail.split(":") if part]
+    groups = first + ["0"] * (8 - len(first) - len(last)) + last
+    return "{" + ",".join([str(int(group, 16)) for group in groups]) + "}"
 
 
 def erlang_pairs(pairs: dict[str, object]) -> str:

@@ -13,6 +13,7 @@ from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
+    from warren.broker.journey import Journey
     from warren.broker.queue import Queue
 
 
@@ -26,6 +27,8 @@ class Transaction:
         self.committing = False
         self._refused = False
         self._seqno: i64 = 0
+        # By their numbers, the publishes that are traced.
+        self.journeys: dict[int, Journey] = {}
 
     def next_seqno(self) -> i64:
         self._seqno += 1
@@ -59,8 +62,13 @@ class Transaction:
         settlements = self._take_settlements()
         self._refused = False
         self.committing = True
+        journeys, self.journeys = self.journeys, {}
         for delivery, queues in publishes:
-            publish.deliver_to_queues(channel, delivery, queues)
+            journey = journeys.get(delivery.seqno) if journeys else None
+            if journey is not None:
+                channel.connection.node.watch_commit(channel, delivery, queues, journey)
+            else:
+                publish.deliver_to_queues(channel, delivery, queues)
         for _, entry, outcome in settlements:
             settle.apply(entry, outcome)
         if settlements and channel.prefetch != 0:
@@ -100,10 +108,18 @@ class Transaction:
 
     def rollback(self) -> None:
         self._publishes = []
+        self._end_journeys("rolled back")
         for tag, entry, _ in self._take_settlements():
             self.channel.unacked.put_back(tag, entry)
         self.channel.connection.send(replies.tx_rollback_ok(self.channel.number))
 
+    def _end_journeys(self, outcome: str) -> None:
+        for journey in self.journeys.values():
+            journey.note("transaction", outcome)
+            journey.outcome = outcome
+        self.journeys = {}
+
     def abandon(self) -> list[Entry]:
         """The channel closes: what was acked but not committed goes back with the rest."""
+        self._end_journeys("never committed")
         return [entry for _, entry, _ in self._settlements]

@@ -335,11 +335,15 @@ class VHost:
 
     # -- policies and limits ---------------------------------------------------------------------------------------
 
-    def reapply_policies(self) -> None:
+    def reapply_policies(self, changed: dict[str, object] | None = None) -> None:
+        """`changed` is the policy that was set, empty when one was deleted; without it nobody is told."""
         for exchange in self.exchanges.values():
             self._apply_exchange_policy(exchange)
         for queue in list(self.queues.values()):
+            before = (queue.policy, queue.operator_policy, queue.effective_policy)
             self._apply_queue_policy(queue)
+            if changed is not None and before != (queue.policy, queue.operator_policy, queue.effective_policy):
+                self.node.events.queue_policy(queue, changed)
         self.node.topology_changed()
 
     def _apply_exchange_policy(self, exchange: Exchange) -> None:

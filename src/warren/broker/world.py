@@ -39,6 +39,9 @@ class Host(Protocol):
     def stopwatch(self) -> int:
         """Nanoseconds of a clock whose differences are what counts."""
 
+    def arrival(self) -> int:
+        """What the stopwatch showed when the bytes that are being handled were read."""
+
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         """Check off the loop, then call connection.password_verified(ok), at once or later."""
 

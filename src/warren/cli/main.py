@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "bindings": ("warren.cli.topology", "bindings"),
     "channels": ("warren.cli.clients", "channels"),
     "connections": ("warren.cli.clients", "connections"),
-    "consume": ("warren.cli.messages", "consume"),
+    "consume": ("warren.cli.consume", "consume"),
     "consumers": ("warren.cli.clients", "consumers"),
     "declare": ("warren.cli.topology", "declare"),
     "doctor": ("warren.cli.doctor", "doctor"),

@@ -1,10 +1,9 @@
-"""`warren publish`, `get`, `consume` and `peek`: messages from the command line, through the management API."""
+"""`warren publish`, `get` and `peek`: messages from the command line, through the management API."""
 
 from __future__ import annotations
 
 import sys
-import time
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,6 @@ from warren.cli.options import EXCHANGE, QUEUE, header_option, pairs, vhost_opti
 from warren.cli.output import json_option, show_rows
 from warren.errors import WarrenError
 
-POLL_SECONDS: Final = 0.2
 _COLUMNS: Final = ("routing_key", "exchange", "redelivered", "properties", "payload")
 
 
@@ -104,38 +102,6 @@ def fetch(api: Api, vhost: str, queue: str, count: int, requeue: bool) -> list[d
         "queues", vhost, queue, "get", body={"count": count, "ackmode": mode, "encoding": "auto"}
     )
     return rows
-
-
-@click.command()
-@click.argument("queue", type=QUEUE)
-@click.option("--count", type=click.IntRange(1), help="Stop after so many; else with Ctrl-C.")
-@click.option("--raw", is_flag=True, help="Only the bodies, a line each.")
-@vhost_option
-@url_option
-def consume(queue: str, count: int | None, raw: bool, vhost: str, url: str) -> None:
-    """Print the messages of QUEUE as they come, as lines of JSON.
-
-    They are acknowledged when they are fetched: what this command was about to print when it ended is gone.
-    """
-    import json
-
-    api = Api(url)
-    seen = 0
-    while count is None or seen < count:
-        rows = fetch(api, vhost, queue, 100 if count is None else min(count - seen, 100), False)
-        for row in rows:
-            seen += 1
-            if raw:
-                sys.stdout.buffer.write(body_of(row) + b"\n")
-            else:
-                sys.stdout.buffer.write(json.dumps(row).encode() + b"\n")
-        sys.stdout.buffer.flush()
-        if not rows:
-            time.sleep(POLL_SECONDS)
-
-
-def body_of(row: dict[str, Any]) -> bytes:
-    return b64decode(row["payload"]) if row["payload_encoding"] == "base64" else row["payload"].encode()
 
 
 @click.command()

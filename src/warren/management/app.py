@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warren.management import (
@@ -82,7 +84,15 @@ _HEADERS: Final = {
 
 
 def make_app(context: Context) -> ASGIApp:
-    routes = [each for resource in RESOURCES for each in resource.ROUTES]
+    return _app(context, [each for resource in RESOURCES for each in resource.ROUTES])
+
+
+def make_metrics_app(context: Context) -> ASGIApp:
+    """For a port of its own, on which nobody logs in."""
+    return _app(context, metrics.OPEN_ROUTES)
+
+
+def _app(context: Context, routes: Sequence[BaseRoute]) -> ASGIApp:
     app = Starlette(routes=routes, exception_handlers={**HANDLERS, Exception: answer_bug})
     app.state.context = context
     return Front(app)

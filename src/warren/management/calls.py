@@ -134,6 +134,10 @@ class Call:
             raise not_authorised("User not authorised to access virtual host")
         return vhost
 
+    def take_turn(self) -> None:
+        """After a wait, in which others may have acted: what happens from here on is this user's doing."""
+        self.node.events.actor = self.user.name
+
     def act(self, method: Method) -> None:
         """Do as a client would that sends this method in the virtual host of the path."""
         with DirectClient(self.node, self.user.name, self.vhost_to_use()) as client:
@@ -151,6 +155,7 @@ class Call:
     async def body(self) -> Item:
         """The JSON object of the request; no body is an empty one."""
         data = await read_body(self.request)
+        self.take_turn()
         if not data.strip():
             return {}
         try:
@@ -199,7 +204,9 @@ class Resource(Route):
         context.tick()
         user = await user_of(request, context)
         check_tag(user, self.needs)
-        response = await self.handlers[request.method.replace("HEAD", "GET")](Call(request, context, user))
+        call = Call(request, context, user)
+        call.take_turn()
+        response = await self.handlers[request.method.replace("HEAD", "GET")](call)
         # What was changed must be durable before anybody reads that it is so.
         context.end_turn()
         return response

@@ -1,7 +1,8 @@
 """/metrics: what Prometheus reads, under RabbitMQ's names. Collected when asked for; nothing is counted twice.
 
-/metrics sums all objects up and names none, so it needs no login, as in RabbitMQ. /metrics/per-object and
-/metrics/detailed?family=...&vhost=... name every queue and connection, so they need a user with the monitoring tag.
+/metrics sums all objects up and names none. /metrics/per-object and /metrics/detailed?family=...&vhost=... name every
+queue and connection. On a port of their own all three are open, as RabbitMQ's; beside the API, where the rest of the
+world may come to, those that name anything need a user with the monitoring tag.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from warren.broker.logins import Attempts
 from warren.broker.queue import Queue, QueueCounters
 from warren.management.calls import Call, Context, Needs, route
 from warren.management.metric_families import GROUPS, Family, Kind, kinds
 from warren.management.overview import COMPATIBLE_VERSION
 from warren.management.refusals import bad_request
 
+AGGREGATED: Final = "aggregated"
 _PROTOCOL: Final = "amqp091"
 _QUEUE_TYPES: Final = {
     "classic": "rabbit_classic_queue",
@@ -48,7 +52,7 @@ class NodeCollector(Collector):
         self._node = context.node
 
     def collect(self) -> Iterable[Metric]:
-        yield from identity(self._context)
+        yield from identity(self._context, AGGREGATED)
         yield from self._process()
         yield from self._churn()
         yield from self._objects()
@@ -71,6 +75,8 @@ class NodeCollector(Collector):
         yield gauge("process_max_tcp_sockets", "Connections limit", self._node.settings.connection_max)
         uptime = int(self._node.now - self._node.started_at) / 1000
         yield GaugeMetricFamily("warren_uptime_seconds", "Seconds since the start", value=uptime)
+        # There is no Erlang here, but this is where dashboards look for it.
+        yield gauge("erlang_uptime_seconds", "Node uptime", uptime)
 
     def _churn(self) -> Iterator[Metric]:
         counted = self._node.counters
@@ -82,11 +88,21 @@ class NodeCollector(Collector):
         yield counter("queues_created", "Queues created", counted.queues_created)
         yield counter("queues_deleted", "Queues deleted", counted.queues_deleted)
         yield counter("channel_messages_unroutable_dropped", "Unroutable messages dropped", counted.dropped)
-        logins = self._node.logins.by_protocol.values()
-        succeeded, failed = sum(int(each.succeeded) for each in logins), sum(int(each.failed) for each in logins)
-        yield counter("auth_attempts", "Logins tried", succeeded + failed)
-        yield counter("auth_attempts_succeeded", "Logins that succeeded", succeeded)
-        yield counter("auth_attempts_failed", "Logins that failed", failed)
+        yield from self._logins()
+
+    def _logins(self) -> Iterator[Metric]:
+        attempts = CounterMetricFamily("rabbitmq_auth_attempts", "Logins tried", labels=["protocol"])
+        succeeded = CounterMetricFamily(
+            "rabbitmq_auth_attempts_succeeded", "Logins that succeeded", labels=["protocol"]
+        )
+        failed = CounterMetricFamily("rabbitmq_auth_attempts_failed", "Logins that failed", labels=["protocol"])
+        by_protocol = self._node.logins.by_protocol
+        for protocol in (_PROTOCOL, "http"):
+            counted = by_protocol.get(protocol) or Attempts()
+            attempts.add_metric([protocol], int(counted.succeeded + counted.failed))
+            succeeded.add_metric([protocol], int(counted.succeeded))
+            failed.add_metric([protocol], int(counted.failed))
+        yield from (attempts, succeeded, failed)
 
     def _objects(self) -> Iterator[Metric]:
         queues = all_queues(self._context)
@@ -113,6 +129,11 @@ class NodeCollector(Collector):
         confirmed = counted.confirmed + sum(int(each.counters.confirmed) for each in channels)
         confirming = [each for each in channels if each.confirms is not None]
         yield by_protocol("messages_received", "Messages published", published)
+        sizes = HistogramMetricFamily(
+            "rabbitmq_message_size_bytes", "Size of messages received from publishers", labels=["protocol"]
+        )
+        sizes.add_metric([_PROTOCOL], counted.sizes.steps(), int(counted.sizes.bytes))
+        yield sizes
         unanswered = sum(len(each.confirms.unconfirmed) for each in confirming if each.confirms is not None)
         yield by_protocol("messages_received_confirm", "Published with confirms", confirmed + unanswered)
         yield by_protocol("messages_confirmed", "Messages confirmed", confirmed)
@@ -193,22 +214,32 @@ class ObjectCollector(Collector):
 
 
 class IdentityCollector(Collector):
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, endpoint: str) -> None:
         self._context = context
+        self._endpoint = endpoint
 
     def collect(self) -> Iterable[Metric]:
-        return identity(self._context)
+        return identity(self._context, self._endpoint)
 
 
-def identity(context: Context) -> Iterator[Metric]:
+def identity(context: Context, endpoint: str) -> Iterator[Metric]:
+    """Dashboards join everything to these two, for the names of node and cluster and the versions."""
     node = context.node
-    labels = ["rabbitmq_version", "prometheus_plugin_version", "warren_version"]
-    build = GaugeMetricFamily("rabbitmq_build_info", "Version of the broker", labels=labels)
-    build.add_metric([COMPATIBLE_VERSION, COMPATIBLE_VERSION, node.version], 1)
+    build = GaugeMetricFamily(
+        "rabbitmq_build_info",
+        "Version of the broker",
+        labels=["rabbitmq_version", "prometheus_plugin_version", "erlang_version", "warren_version"],
+    )
+    # An empty label is none to Prometheus, and what dashboards take over by name would be missing.
+    build.add_metric([COMPATIBLE_VERSION, COMPATIBLE_VERSION, "none", node.version], 1)
     yield build
-    labels = ["rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"]
-    named = GaugeMetricFamily("rabbitmq_identity_info", "Node", labels=labels)
-    named.add_metric([node.settings.node_name, node.settings.cluster_name, node.settings.cluster_name], 1)
+    named = GaugeMetricFamily(
+        "rabbitmq_identity_info",
+        "Node",
+        labels=["rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id", "rabbitmq_endpoint"],
+    )
+    settings = node.settings
+    named.add_metric([settings.node_name, settings.cluster_name, settings.cluster_name, endpoint], 1)
     yield named
 
 
@@ -244,27 +275,51 @@ def printed(*collectors: Collector) -> Response:
 
 
 async def show(request: Request) -> Response:
-    return printed(NodeCollector(request.app.state.context))
+    context: Context = request.app.state.context
+    context.tick()
+    return printed(NodeCollector(context))
 
 
 async def show_objects(call: Call) -> Response:
     """Every family, object by object."""
-    return printed(IdentityCollector(call.context), ObjectCollector("rabbitmq_", kinds(call.node), GROUPS))
+    return objects_of(call.context)
 
 
 async def show_detailed(call: Call) -> Response:
     """Only the families that are asked for, and only of these vhosts."""
-    asked = set(call.request.query_params.getlist("family"))
+    return details_of(call.context, call.request.query_params)
+
+
+async def show_objects_openly(request: Request) -> Response:
+    return objects_of(request.app.state.context)
+
+
+async def show_detailed_openly(request: Request) -> Response:
+    return details_of(request.app.state.context, request.query_params)
+
+
+def objects_of(context: Context) -> Response:
+    objects = ObjectCollector("rabbitmq_", kinds(context.node), GROUPS)
+    return printed(IdentityCollector(context, "per-object"), objects)
+
+
+def details_of(context: Context, query: QueryParams) -> Response:
+    asked = set(query.getlist("family"))
     unknown = sorted(asked - GROUPS)
     if unknown:
         raise bad_request(f"there is no family {unknown[0]}: take {', '.join(sorted(GROUPS))}")
-    vhosts = call.request.query_params.getlist("vhost") or None
-    collector = ObjectCollector("rabbitmq_detailed_", kinds(call.node, vhosts), asked)
-    return printed(IdentityCollector(call.context), collector)
+    vhosts = query.getlist("vhost") or None
+    collector = ObjectCollector("rabbitmq_detailed_", kinds(context.node, vhosts), asked)
+    return printed(IdentityCollector(context, "detailed"), collector)
 
 
 ROUTES: Final = [
     Route("/metrics", show),
     route("/metrics/per-object", Needs.MONITORING, GET=show_objects),
     route("/metrics/detailed", Needs.MONITORING, GET=show_detailed),
+]
+OPEN_ROUTES: Final = [
+    Route("/metrics", show),
+    Route("/metrics/per-object", show_objects_openly),
+    Route("/metrics/detailed", show_detailed_openly),
 ]

@@ -21,6 +21,8 @@ COMPATIBLE_VERSION: Final = "3.13.7"
 
 async def overview(call: Call) -> Response:
     seen = call.vhosts()
+    # Whoever looks now finds the next sample when looking again.
+    call.node.latency.ask()
     item: Item = {
         "management_version": COMPATIBLE_VERSION,
         "rabbitmq_version": COMPATIBLE_VERSION,
@@ -44,6 +46,7 @@ async def overview(call: Call) -> Response:
         ),
         "queue_totals": call.rates.details(("totals", call.user.name), queue_totals(seen), call.now),
         "object_totals": object_totals(call, seen),
+        "delivery_latency": delivery_latency(call),
         "churn_rates": call.rates.details(("churn",), churn(call), call.now),
         "statistics_db_event_queue": 0,
         "listeners": listeners(call) if call.user.is_monitoring() else [],
@@ -85,6 +88,18 @@ def object_totals(call: Call, vhosts: list[VHost]) -> dict[str, int]:
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
         "consumers": sum(int(queue.consumers.count) for vhost in vhosts for queue in vhost.queues.values()),
+    }
+
+
+def delivery_latency(call: Call) -> Item:
+    """From the read that brought a message to the write that delivers it: of one that was followed, and of one that is
+    being followed and still waits."""
+    latency = call.node.latency
+    waiting = int(latency.waiting())
+    return {
+        "samples": int(latency.samples),
+        "last_ms": int(latency.latest) / 1_000_000 if latency.samples else None,
+        "waiting_ms": waiting / 1_000_000 if waiting >= 0 else None,
     }
 
 

@@ -30,6 +30,7 @@ async def put(call: Call) -> Response:
     if "tags" not in body:
         raise bad_request("tags_not_present")
     algorithm, password_hash = await credentials_in(call, body)
+    call.take_turn()
     before = call.node.access.find(name)
     limits = {} if before is None else before.limits
     administer.put_user(call.node, User(name, password_hash, algorithm, tags_of(body["tags"]), limits))

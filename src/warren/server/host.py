@@ -130,7 +130,11 @@ class LoopHost:
         return secrets.randbits(32)
 
     def stopwatch(self) -> int:
-        return time.perf_counter_ns()
+        return time.monotonic_ns()
+
+    def arrival(self) -> int:
+        # The clock is read whenever a socket was.
+        return self.clock.asked_ns
 
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         # Clients that connect for every task come back by the thousand: they need no thread.

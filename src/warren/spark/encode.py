@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from warren.amqp.deliveries import text_of
@@ -13,6 +14,7 @@ from warren.amqp.fields import Field, Table, decode_table
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish
 from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.publishes import Publishes
 from warren.client.connection import CHANNEL, frame_of
 from warren.errors import AmqpError, WarrenError
 from warren.spark.options import WriteOptions
@@ -24,6 +26,9 @@ LEFT_BEHIND: Final = ("queue", "offset", "redelivered")
 _MOST_TARGETS: Final = 10_000
 _PERSISTENT: Final = 2
 
+# Exchange and routing key.
+_Target = tuple[str | None, str | None]
+
 
 class Encoder:
     """For the rows of one task. `identity` is what the ids of its messages begin with."""
@@ -33,36 +38,46 @@ class Encoder:
         self._frame_max = frame_max
         self._identity = identity
         self._row = 0
-        self._targets: dict[tuple[str, str], bytes] = {}
+        self._targets: dict[_Target, bytes] = {}
         header = options.deduplication_header.encode()
-        # A table with the one header, but for the id that follows.
-        self._only_header = bytes([len(header)]) + header + b"S"
+        mode = 1 if options.persistent is False else _PERSISTENT
+        self._publishes = Publishes(CHANNEL, frame_max, mode, header, f"{identity}/".encode())
+
+    def chunks(self, batch: pa.RecordBatch, most: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
+        """Frames of many messages, and how many. Most rows are a body and a key, which takes no object for each."""
+        columns = _Columns(batch)
+        if not columns.are_plain:
+            yield from _grouped(self.messages(batch), most, most_bytes)
+            return
+        publishes = self._publishes
+        publishes.load(*columns.body_buffers(), *self._all_targets(columns), self._row)
+        self._row += batch.num_rows
+        while left := publishes.left:
+            frames = publishes.take(most, most_bytes)
+            yield frames, left - publishes.left
 
     def messages(self, batch: pa.RecordBatch) -> Iterator[bytes]:
+        """The frames of each."""
         columns = _Columns(batch)
         bodies = columns.bodies()
         exchanges = columns.texts("exchange", self._options.exchange)
         keys = columns.texts("routing_key", self._options.routing_key)
         properties = columns.properties()
         headers, raw_headers = columns.optional("headers"), columns.optional("headers_raw")
-        is_plain = properties is None and headers is None and raw_headers is None
         for at in range(batch.num_rows):
             identity = f"{self._identity}/{self._row}"
             self._row += 1
-            if is_plain:
-                encoded = self._plain_properties(identity)
-            else:
-                encoded = self._properties(
-                    identity,
-                    None if properties is None else properties[at],
-                    None if headers is None else headers[at],
-                    None if raw_headers is None else raw_headers[at],
-                )
+            encoded = self._properties(
+                identity,
+                None if properties is None else properties[at],
+                None if headers is None else headers[at],
+                None if raw_headers is None else raw_headers[at],
+            )
             body = bodies[at] or b""
             yield self._target(exchanges[at], keys[at]) + content_frames(CHANNEL, encoded, body, self._frame_max)
 
     def _target(self, exchange: str | None, key: str | None) -> bytes:
-        frame = self._targets.get((exchange or "", key or ""))
+        frame = self._targets.get((exchange, key))
         if frame is None:
             if exchange is None or key is None:
                 name = "exchange" if exchange is None else "routing_key"
@@ -73,14 +88,19 @@ class Encoder:
             self._targets[exchange, key] = frame
         return frame
 
-    def _plain_properties(self, identity: str) -> bytes:
-        """By hand, because most rows are a body and a key: headers and delivery mode."""
-        mode = b"\x02" if self._options.persistent is not False else b"\x01"
-        if not self._options.deduplication_header:
-            return b"\x10\x00" + mode
-        text = identity.encode()
-        table = self._only_header + len(text).to_bytes(4, "big") + text
-        return b"\x30\x00" + len(table).to_bytes(4, "big") + table + mode
+    def _all_targets(self, columns: _Columns) -> tuple[list[bytes], bytes]:
+        """The distinct ones, and which of them each row has."""
+        options = self._options
+        if options.exchange is not None and options.routing_key is not None:
+            return [self._target(options.exchange, options.routing_key)], b""
+        pairs, which = columns.targets(options.exchange, options.routing_key)
+        targets = []
+        for number, (exchange, key) in enumerate(pairs):
+            if exchange is None or key is None:
+                # Which row it is goes into what is said of it.
+                self._row += int(np.argmax(which == number)) + 1
+            targets.append(self._target(exchange, key))
+        return targets, which.tobytes()
 
     def _properties(
         self,
@@ -132,19 +152,65 @@ def _value(name: str, value: object) -> object:
     return value
 
 
+def _grouped(messages: Iterator[bytes], most: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
+    group: list[bytes] = []
+    size = 0
+    for message in messages:
+        group.append(message)
+        size += len(message)
+        if len(group) >= most or size >= most_bytes:
+            yield b"".join(group), len(group)
+            group, size = [], 0
+    if group:
+        yield b"".join(group), len(group)
+
+
 class _Columns:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._names = set(batch.schema.names)
+        # Whether a row is no more than a body and where it goes.
+        self.are_plain = not self._names & {"properties", "headers", "headers_raw", *PROPERTY_NAMES}
+
+    def body_buffers(self) -> tuple[bytes, bytes]:
+        """The bytes of all bodies, and where each ends."""
+        bodies = self._bodies()
+        bodies = bodies.fill_null(b"") if bodies.null_count else bodies
+        _, ends, values = bodies.buffers()
+        if ends is None or not len(bodies):
+            return b"", bytes(4)
+        numbers = np.frombuffer(ends, np.int32)[bodies.offset : bodies.offset + len(bodies) + 1]
+        if values is None:
+            return b"", numbers.tobytes()
+        # A slice of a large column must not take all of it along.
+        first, last = int(numbers[0]), int(numbers[-1])
+        return values.slice(first, last - first).to_pybytes(), (numbers - numbers[0]).tobytes()
+
+    def targets(self, exchange: str | None, key: str | None) -> tuple[list[_Target], np.ndarray[Any, Any]]:
+        """Every distinct exchange and key, and for each row which of them it has."""
+        exchanges, exchange_of = self._distinct("exchange", exchange)
+        keys, key_of = self._distinct("routing_key", key)
+        codes, which = np.unique(exchange_of * len(keys) + key_of, return_inverse=True)
+        pairs = [(exchanges[code // len(keys)], keys[code % len(keys)]) for code in codes.tolist()]
+        return pairs, which.astype(np.int32)
+
+    def _distinct(self, name: str, fixed: str | None) -> tuple[list[str | None], np.ndarray[Any, Any]]:
+        if fixed is not None:
+            return [fixed], np.zeros(self._batch.num_rows, np.int64)
+        encoded = self._batch.column(name).dictionary_encode(null_encoding="encode")
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return encoded.dictionary.to_pylist(), codes
 
     def optional(self, name: str) -> list[Any] | None:
         return self._batch.column(name).to_pylist() if name in self._names else None
 
     def bodies(self) -> list[bytes | None]:
-        column = self._batch.column("body" if "body" in self._names else "value")
-        # Text is its bytes: a view, not a conversion.
-        bodies: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+        bodies: list[bytes | None] = self._bodies().to_pylist()
         return bodies
+
+    def _bodies(self) -> pa.BinaryArray:
+        # Text is its bytes: a view, not a conversion.
+        return self._batch.column("body" if "body" in self._names else "value").cast(pa.binary())
 
     def texts(self, name: str, fixed: str | None) -> Sequence[str | None]:
         if fixed is not None:

@@ -59,15 +59,24 @@ class ConfirmedPublisher:
         self._unread = b""
         self._frames: list[bytes] = []
         self._size = 0
+        self._unsent = 0
 
-    def publish(self, message: bytes) -> None:
-        """All frames of one message. Waits while too many are unanswered."""
-        self._frames.append(message)
-        self._size += len(message)
-        if self._size >= SEND_BYTES or self.confirms.outstanding + len(self._frames) >= self._max_in_flight:
+    @property
+    def most_at_once(self) -> int:
+        """How many messages `publish` may be given: others are on the way while these are made."""
+        return max(1, self._max_in_flight // 2)
+
+    def publish(self, frames: bytes, messages: int = 1) -> None:
+        """All frames of so many messages. Waits while too many are unanswered."""
+        if self.confirms.outstanding + self._unsent + messages > self._max_in_flight:
             self._send()
             # Half, so that the next ones go out in bulk again.
-            self._await(self._max_in_flight // 2 if self.confirms.outstanding >= self._max_in_flight else None)
+            self._await(min(self._max_in_flight // 2, self._max_in_flight - messages))
+        self._frames.append(frames)
+        self._size += len(frames)
+        self._unsent += messages
+        if self._size >= SEND_BYTES:
+            self._send()
 
     def finish(self) -> None:
         """Returns when the broker has confirmed everything."""
@@ -77,13 +86,14 @@ class ConfirmedPublisher:
 
     def _send(self) -> None:
         frames, self._frames, self._size = self._frames, [], 0
-        self.confirms.published += len(frames)
+        self.confirms.published += self._unsent
+        self._unsent = 0
         self._feed(self._duplex.write(b"".join(frames)))
 
-    def _await(self, most: int | None) -> None:
+    def _await(self, most: int) -> None:
         """Until no more than so many are unanswered."""
         silent_since = time.monotonic()
-        while most is not None and self.confirms.outstanding > most:
+        while self.confirms.outstanding > most:
             data = self._duplex.read(1.0)
             if data:
                 silent_since = time.monotonic()

@@ -16,7 +16,7 @@ from warren.errors import WarrenError
 from warren.spark.consume import open_client
 from warren.spark.encode import LEFT_BEHIND, PROPERTY_NAMES, Encoder
 from warren.spark.options import OnReturn, WriteOptions
-from warren.spark.publish import ConfirmedPublisher
+from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
 from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturns, Returns
 
 _HEADERS: Final = "map<string,string>"
@@ -66,8 +66,8 @@ def publish_rows(options: WriteOptions, identity: str, batches: Iterator[pa.Reco
         publisher = ConfirmedPublisher(client, options.max_in_flight, returns.take)
         encoder = Encoder(options, client.frame_max, identity)
         for batch in batches:
-            for message in encoder.messages(batch):
-                publisher.publish(message)
+            for frames, messages in encoder.chunks(batch, publisher.most_at_once, SEND_BYTES):
+                publisher.publish(frames, messages)
         publisher.finish()
         returns.finish()
     except BaseException:

@@ -43,7 +43,10 @@ class SegmentChore(Chore):
 
 
 class IndexChore(SegmentChore):
-    """Write the index of a sealed segment, so that its rows need no memory and a restart need not scan it."""
+    """Write the index of a sealed segment, so that its rows need no memory and a restart need not scan it.
+
+    The room that its log did not need goes: nobody should have to ask what stands there.
+    """
 
     def __init__(self, after: i64, segment: Segment, data: bytes, offsets: list[int]) -> None:
         super().__init__(after, segment)
@@ -51,6 +54,8 @@ class IndexChore(SegmentChore):
         self.offsets = offsets
 
     def run(self, disk: Disk) -> None:
+        if self.segment.handle >= 0:
+            disk.truncate(self.segment.handle, self.segment.size)
         disk.replace(index_name(self.segment.number), self.data)
 
 

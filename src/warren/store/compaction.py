@@ -80,7 +80,7 @@ def _move_record(store: LogStore, segment: Segment, data: bytes, at: i64, end: i
         if lane is None or segment.is_settled(own):
             continue
         if message is None:
-            message = read_message(data, at, end)
+            message = read_message(data, at, end, None)
         entry = Entry(message, lane.queue, place.sequence, place.expires_at)
         old = segment.number << 32 | own
         store.move(lane, entry, old)

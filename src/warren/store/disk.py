@@ -14,8 +14,11 @@ from typing import Protocol
 class Disk(Protocol):
     def names(self) -> list[str]: ...
 
-    def create(self, name: str) -> int:
-        """A new empty file, open for appending and reading; gives its handle."""
+    def create(self, name: str, room: int) -> int:
+        """A new file of so many zeros, which `append` fills from its beginning; gives its handle.
+
+        Until the room is used up, what is appended does not change the file's size, and a sync has less to write.
+        """
 
     def open(self, name: str) -> int: ...
 
@@ -50,8 +53,12 @@ class RealDisk:
     def names(self) -> list[str]:
         return sorted(os.listdir(self._directory))
 
-    def create(self, name: str) -> int:
-        return os.open(self._path(name), os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def create(self, name: str, room: int) -> int:
+        handle = os.open(self._path(name), os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        if room > 0:
+            # Sparse: it takes no space, and a full disk is found out by writing, as without it.
+            os.ftruncate(handle, room)
+        return handle
 
     def open(self, name: str) -> int:
         return os.open(self._path(name), os.O_RDWR | os.O_CLOEXEC)

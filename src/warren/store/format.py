@@ -39,6 +39,7 @@ _PLACES_AT: Final[i64] = 6
 PLACE_SIZE: Final[i64] = 28
 # How often a damaged segment may be read from end to end in search of the next record.
 _PATIENCE: Final[i64] = 64
+_ZEROS: Final = bytes(1 << 16)
 # Of one record; a message that went to more queues has several.
 PLACES_MAX: Final[i64] = 0x7FFF
 
@@ -156,6 +157,16 @@ def next_record(data: bytes, at: i64, segment: i64, base: i64 = 0) -> i64:
     return -1
 
 
+def is_unwritten(data: bytes, at: i64) -> bool:
+    """Nothing but zeros from there on: the room that a segment is created with, or what is left of it."""
+    while at < len(data):
+        piece = data[at : at + len(_ZEROS)]
+        if piece != _ZEROS[: len(piece)]:
+            return False
+        at += len(piece)
+    return True
+
+
 class Place:
     """Where a stored message stands: which lane, which sequence, until when, and whence it was moved."""
 
@@ -192,12 +203,25 @@ def read_places(data: bytes, at: i64) -> list[Place]:
     return places
 
 
-def read_message(data: bytes, at: i64, end: i64) -> Message:
-    """Of a MESSAGE record [at, end) whose checksum was found right."""
+def read_message(data: bytes, at: i64, end: i64, like: Message | None) -> Message:
+    """Of a MESSAGE record [at, end) whose checksum was found right. Most were published as the one before was."""
     facts = _facts_at(data, at)
-    hidden = i64(read_i32_be(data, facts + 8))
-    count = i64(read_i32_be(data, facts + 12))
-    place = facts + 16
+    if like is not None and data.startswith(like.origin.stored, facts + 8):
+        origin = like.origin
+    else:
+        origin = _read_origin(data, facts + 8)
+    start = facts + 8 + len(origin.stored)
+    channel = i64(read_i16_be(data, facts + 2)) & 0xFFFF
+    message = Message(origin, data[start:end], channel, i64(read_i32_be(data, facts + 4)))
+    message.persistent = data[facts] & _PERSISTENT != 0
+    message.priority = data[facts + 1]
+    return message
+
+
+def _read_origin(data: bytes, at: i64) -> Origin:
+    hidden = i64(read_i32_be(data, at))
+    count = i64(read_i32_be(data, at + 4))
+    place = at + 8
     size: i64 = data[place]
     exchange = data[place + 1 : place + 1 + size].decode("utf-8", "surrogateescape")
     place += 1 + size
@@ -206,11 +230,9 @@ def read_message(data: bytes, at: i64, end: i64) -> Message:
         size = i64(read_i32_be(data, place))
         keys.append(data[place + 4 : place + 4 + size].decode("utf-8", "surrogateescape"))
         place += 4 + size
-    channel = i64(read_i16_be(data, facts + 2)) & 0xFFFF
-    message = Message(Origin(exchange, keys, hidden), data[place:end], channel, i64(read_i32_be(data, facts + 4)))
-    message.persistent = data[facts] & _PERSISTENT != 0
-    message.priority = data[facts + 1]
-    return message
+    origin = Origin(exchange, keys, hidden)
+    origin.stored = data[at:place]
+    return origin
 
 
 def _facts_at(data: bytes, at: i64) -> i64:
@@ -229,9 +251,13 @@ def is_persistent(data: bytes, at: i64) -> bool:
 
 def has_place(data: bytes, at: i64, lane: i64, sequence: i64) -> bool:
     """Is this the record that an index row meant?"""
-    for place in read_places(data, at):
-        if place.lane == lane and place.sequence == sequence:
+    start = at + RECORD_HEADER_SIZE
+    place = start + _PLACES_AT
+    end = place + (i64(read_i16_be(data, start + 4)) & 0xFFFF) * PLACE_SIZE
+    while place < end:
+        if i64(read_i32_be(data, place)) == lane and read_i64_be(data, place + 4) == sequence:
             return True
+        place += PLACE_SIZE
     return False
 
 

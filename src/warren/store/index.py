@@ -20,7 +20,7 @@ _RUN: Final = struct.Struct(">IQQQqQ")
 
 def encode_index(segment: Segment) -> tuple[bytes, list[int]]:
     """The file, and where in it the rows of each run begin."""
-    rows = [run.rows_in_memory() for run in segment.runs]
+    rows = [run.rows_in_memory(0, run.count) for run in segment.runs]
     settled = segment.settled_here.getvalue()
     lanes = b"".join([struct.pack(">H", len(payload)) + payload for payload in segment.lanes.values()])
     deleted = b"".join([struct.pack(">I", number) for number in segment.deleted_lanes])

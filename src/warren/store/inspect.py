@@ -264,7 +264,7 @@ def _address(payload: bytes, at: int) -> str:
 
 
 def _message_facts(data: bytes, at: int, end: int) -> dict[str, object]:
-    message = read_message(data, at, end)
+    message = read_message(data, at, end, None)
     places: list[dict[str, object]] = []
     for place in read_places(data, at):
         facts: dict[str, object] = {"lane": place.lane, "sequence": place.sequence}

@@ -243,13 +243,15 @@ class Lane(Backing):
         if data is None:
             unreadable.append(rows[0])
             return entries
+        message: Message | None = None
         for row in rows:
             at = row.offset - start
             end = record_at(data, at, segment.number, row.offset)
             if end != at + row.size or not has_place(data, at, self.number, row.sequence):
                 self.lose(segment, row)
                 continue
-            entries.append(self._entry(segment, row, read_message(data, at, end)))
+            message = read_message(data, at, end, message)
+            entries.append(self._entry(segment, row, message))
         return entries
 
     def lose(self, segment: Segment, row: Row) -> None:

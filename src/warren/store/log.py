@@ -359,7 +359,7 @@ class LogStore(Store):
 
     def start_segment(self, number: i64, previous_size: i64) -> None:
         segment = Segment(number)
-        segment.handle = self.disk.create(segment_name(number))
+        segment.handle = self.disk.create(segment_name(number), self.segment_bytes)
         header = file_header(number, previous_size)
         self.disk.append(segment.handle, header)
         segment.size = len(header)
@@ -551,7 +551,7 @@ class LogStore(Store):
         if first >= last:
             return b""
         if not run.is_in_file():
-            return run.rows_in_memory()[first * ROW_SIZE : last * ROW_SIZE]
+            return run.rows_in_memory(first, last)
         if segment.index_handle < 0:
             segment.index_handle = self.disk.open(index_name(segment.number))
             self._opened(segment)
@@ -603,15 +603,20 @@ class LogStore(Store):
 
     def close(self) -> None:
         """Everything written was synced by whoever calls this. The log says so, to tell damage from a torn tail."""
-        if self._mark and self.failure is None:
+        if self.active.handle >= 0 and self.failure is None:
             try:
-                self._write_record(SYNCED, self._mark)
-                self._mark = b""
-                self.write()
-                self.disk.sync(self.active.handle)
+                self._end_log()
             except OSError as error:
                 # A disk that fails now takes nothing that was promised: the mark only spares a restart its doubts.
                 self.failure = error
         for segment in self.segments.values():
             self.close_files(segment)
         self.streams.close()
+
+    def _end_log(self) -> None:
+        if self._mark:
+            self._write_record(SYNCED, self._mark)
+            self._mark = b""
+            self.write()
+        self.disk.truncate(self.active.handle, self.active.size)
+        self.disk.sync(self.active.handle)

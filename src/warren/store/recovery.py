@@ -26,6 +26,7 @@ from warren.store.format import (
     body_size_of,
     first_ordinal,
     is_persistent,
+    is_unwritten,
     next_record,
     read_file_header,
     read_places,
@@ -212,6 +213,9 @@ class _Found:
         while at < total:
             end = record_at(data, at, number, at)
             if end < 0:
+                if is_unwritten(data, at):
+                    self.segment.size = at
+                    return
                 following = next_record(data, at + 1, number)
                 self.damage.append((at, following if following >= 0 else total))
                 if following < 0:

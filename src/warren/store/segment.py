@@ -13,6 +13,9 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, w
 from mypy_extensions import i32, i64
 
 ROW_SIZE: Final[i64] = 32
+# Rows in memory are kept in pieces of so many: who reads a few near the end must not copy them all.
+_CHUNK_ROWS: Final[i64] = 4096
+_CHUNK_BYTES: Final[i64] = _CHUNK_ROWS * ROW_SIZE
 # A segment is rewritten when less than one entry in this many lives.
 SPARSE: Final[i64] = 3
 
@@ -52,8 +55,9 @@ class Run:
         self.last_sequence: i64 = 0
         # Where the rows are in the index file; -1 while they are only in memory.
         self.index_offset: i64 = -1
-        self._rows: BytesWriter | None = None
-        self._sealed = b""
+        self._chunks: list[bytes] = []
+        # The chunk that is being filled.
+        self._rows = BytesWriter()
 
     def add(
         self,
@@ -66,9 +70,7 @@ class Run:
         transient: bool,
     ) -> None:
         rows = self._rows
-        if rows is None:
-            rows = BytesWriter()
-            self._rows = rows
+        if self.count == 0:
             self.first_sequence = sequence
         write_i64_be(rows, sequence)
         write_i64_be(rows, expires_at)
@@ -76,27 +78,36 @@ class Run:
         write_i32_be(rows, i32(size - 0x80000000 if transient else size))
         write_i32_be(rows, i32(ordinal))
         write_i32_be(rows, i32(body_size))
+        if len(rows) == _CHUNK_BYTES:
+            self._chunks.append(rows.getvalue())
+            rows.truncate(0)
         self.last_sequence = sequence
         self.count += 1
         self.body_bytes += body_size
         if transient:
             self.transients += 1
 
-    def rows_in_memory(self) -> bytes:
-        """All rows, while they are not in an index file."""
-        if self._rows is not None:
-            return self._rows.getvalue()
-        return self._sealed
+    def rows_in_memory(self, first: i64, last: i64) -> bytes:
+        """Rows [first, last), while they are not in an index file."""
+        chunks: list[bytes] = []
+        index = first // _CHUNK_ROWS
+        while index * _CHUNK_ROWS < last:
+            chunk = self._chunks[index] if index < len(self._chunks) else self._rows.getvalue()
+            start = index * _CHUNK_ROWS
+            chunks.append(chunk[max(0, first - start) * ROW_SIZE : (last - start) * ROW_SIZE])
+            index += 1
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def seal(self) -> None:
-        if self._rows is not None:
-            self._sealed = self._rows.getvalue()
-            self._rows = None
+        """There will be no more: hold only as much memory as they need."""
+        if len(self._rows) > 0:
+            self._chunks.append(self._rows.getvalue())
+            self._rows = BytesWriter()
 
     def now_in_file(self, offset: i64) -> None:
         self.index_offset = offset
-        self._rows = None
-        self._sealed = b""
+        self._rows = BytesWriter()
+        self._chunks = []
 
     def is_in_file(self) -> bool:
         return self.index_offset >= 0

@@ -106,7 +106,7 @@ class DiskStreamLog(StreamLog):
         segment = self.segments[-1]
         is_new = segment.handle < 0
         if is_new:
-            segment.handle = self.logs.disk.create(file_name(self.incarnation, segment.number))
+            segment.handle = self.logs.disk.create(file_name(self.incarnation, segment.number), 0)
         if self.mark:
             write_record(self._out, SYNCED, self.mark, segment.seed, segment.size + len(self._out))
             self.mark = b""

@@ -77,6 +77,11 @@ export function plain(value) {
 }
 
 // What fits in a table's cell or a drawing.
+// "topic exchange"; the long names of other types say enough alone.
+export function exchangeKind(type) {
+  return type.startsWith("x-") ? type : `${type} exchange`;
+}
+
 export function cut(text, length) {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }

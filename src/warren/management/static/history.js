@@ -51,13 +51,23 @@ export class Growth {
   }
 }
 
-// What streams hold waits for nobody: it is there to stay.
-const STREAMS = "/api/queues?type=stream&page=1&page_size=500&columns=messages_ready";
-const NAMES = ["publish", "deliver", "ack", "redeliver", "ready", "unacked", "memory", "memoryLimit", "wait", "answer"];
+const NAMES = [
+  "publish",
+  "deliver",
+  "ack",
+  "redeliver",
+  "ready",
+  "unacked",
+  "memory",
+  "memoryLimit",
+  "latency",
+  "answer",
+];
 
-class History extends EventTarget {
+export class History extends EventTarget {
   constructor() {
     super();
+    this.samples = 0;
     this.series = new Series(NAMES);
     this.overview = null;
     this.node = null;
@@ -71,6 +81,7 @@ class History extends EventTarget {
   start() {
     this.series.clear();
     this.growth = new Growth();
+    this.samples = 0;
     return this.poller.start();
   }
 
@@ -84,15 +95,14 @@ class History extends EventTarget {
     const overview = await get("/api/overview", signal);
     const answer = performance.now() - began;
     const [node] = isMonitoring() ? await get("/api/nodes", signal) : [null];
-    const streams = await get(STREAMS, signal);
     this.overview = overview;
     this.node = node ?? null;
     this.error = null;
-    this.add(Date.now() / 1000, answer, sumOf(streams.items));
+    this.add(Date.now() / 1000, answer);
     this.dispatchEvent(new Event("change"));
   }
 
-  add(now, answer, kept) {
+  add(now, answer) {
     const { message_stats: stats, queue_totals: totals } = this.overview;
     const rates = this.growth.rates(now, {
       publish: stats.publish,
@@ -106,9 +116,17 @@ class History extends EventTarget {
       unacked: totals.messages_unacknowledged,
       memory: this.node?.mem_used,
       memoryLimit: this.node?.mem_limit,
-      wait: waitingTime(totals.messages_ready - kept, rates.deliver),
+      latency: this.measured(this.overview.delivery_latency),
       answer,
     });
+  }
+
+  // The broker follows a message now and then. Where it has followed none to its end since the last time, the one that
+  // still waits says that it takes at least so long.
+  measured({ samples, last_ms, waiting_ms }) {
+    const isNew = samples !== this.samples;
+    this.samples = samples;
+    return isNew ? last_ms : waiting_ms;
   }
 
   fail(error) {
@@ -117,11 +135,8 @@ class History extends EventTarget {
   }
 }
 
-function sumOf(streams) {
-  return streams.reduce((sum, stream) => sum + (stream.messages_ready ?? 0), 0);
-}
-
-// Little's law: so many wait, so many leave per second, so long does one wait. Unknown while nothing leaves.
+// Of one queue, an estimate by Little's law: so many wait, so many leave per second, so long does one wait. Unknown while
+// nothing leaves.
 export function waitingTime(ready, leaving) {
   if (ready <= 0) return 0;
   return leaving > 0 ? (ready / leaving) * 1000 : null;

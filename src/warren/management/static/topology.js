@@ -1,7 +1,7 @@
 // What is drawn of a virtual host: exchanges, queues, and the ways between them; as nodes and edges, without a picture.
 
 import { at, get, withQuery } from "./api.js";
-import { compact, rate } from "./format.js";
+import { compact, exchangeKind, rate } from "./format.js";
 
 // More cannot be taken in by eye, nor laid out while somebody waits.
 export const DRAWN_MAX = 120;
@@ -97,7 +97,7 @@ function nodeOf(id, { vhost, exchanges, queues }) {
   const exchange = exchanges.get(name);
   if (exchange === undefined) return { id, kind: "missing", name, note: "exchange is not there", href: null };
   const speed = exchange.message_stats?.publish_in_details.rate;
-  const note = speed ? `${exchange.type} exchange · ${rate(speed)}` : `${exchange.type} exchange`;
+  const note = speed ? `${exchangeKind(exchange.type)} · ${rate(speed)}` : exchangeKind(exchange.type);
   return { id, kind: "exchange", name, note, href: addressOf("exchanges", vhost, name) };
 }
 

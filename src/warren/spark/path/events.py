@@ -52,6 +52,32 @@ class Event(NamedTuple):
     saved: bytes | None = None
 
 
+# An Event, or a tuple of the same values. Nearly all rows are of the two kinds below, made without naming each field:
+# that takes a fifth of the time that the whole stage took with it.
+Row = tuple[object, ...]
+
+
+def entered_row(
+    vhost: str, queue: str, position: int, publisher: str, sequence: int, exchange: str, routing_key: str, at: int,
+    reason: str, via: str, from_queue: str | None, expires_at: int, body_size: int, outcome: str | None,
+) -> Row:  # fmt: skip
+    return (
+        ENTERED, vhost, queue, position, publisher, sequence, exchange, routing_key, at, reason, via, from_queue,
+        None, None, expires_at, body_size, outcome, None, None, None, None, None,
+    )  # fmt: skip
+
+
+def kept_row(
+    vhost: str, queue: str, position: int, publisher: str, sequence: int, exchange: str, routing_key: str,
+    x_death: str | None, redelivered: bool, expires_at: int, body_size: int, outcome: str, place: int,
+    component: int | None, saved: bytes | None,
+) -> Row:  # fmt: skip
+    return (
+        KEPT, vhost, queue, position, publisher, sequence, exchange, routing_key, -1, None, None, None,
+        x_death, redelivered, expires_at, body_size, outcome, None, None, place, component, saved,
+    )  # fmt: skip
+
+
 _KINDS: Final = {
     "position": (pa.int64(), "bigint"),
     "sequence": (pa.int64(), "bigint"),
@@ -73,7 +99,7 @@ class Events:
     """Collects rows; `batch` hands them over."""
 
     def __init__(self) -> None:
-        self.rows: list[Event] = []
+        self.rows: list[Row] = []
 
     def batch(self) -> pa.RecordBatch:
         rows, self.rows = self.rows, []

@@ -29,6 +29,9 @@ class StillHost:
         """Nothing is timed here."""
         return 0
 
+    def arrival(self) -> int:
+        return 0
+
     def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
         """Whoever published was let in: only a user that the definitions do not know is not."""
         connection.password_verified(connection.user in connection.node.access.users)

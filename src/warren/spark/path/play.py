@@ -23,7 +23,6 @@ from warren.broker.stream import Stream
 from warren.spark.path import events
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
-from warren.spark.path.events import Event
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
 from warren.spark.path.simulation import Publish, Simulation, named
 from warren.spark.path.spill import IN_MEMORY, row_of
@@ -157,11 +156,9 @@ def note_kept(simulation: Simulation, queue: Queue, entry: Any, outcome: str, pl
     vhost, name = name_of_queue(queue)
     publisher, sequence = named(body_of(message.content))
     deaths = (message.properties().headers or {}).get("x-death") if b"x-death" in message.content else None
-    simulation.events.rows.append(Event(
-        events.KEPT, vhost=vhost, queue=name, position=entry.sequence, publisher=publisher,
-        sequence=sequence, exchange=message.origin.exchange, routing_key=message.origin.keys[0], outcome=outcome,
-        place=place, redelivered=entry.redelivered, expires_at=entry.expires_at, body_size=message.body_size,
-        x_death=None if deaths is None else json.dumps(plain(deaths)),
-        saved=pickle.dumps(row_of(entry)) if in_full else None,
-        component=simulation.component_of(queue) if in_full else None,
+    simulation.events.rows.append(events.kept_row(
+        vhost, name, entry.sequence, publisher, sequence, message.origin.exchange, message.origin.keys[0],
+        None if deaths is None else json.dumps(plain(deaths)), entry.redelivered, entry.expires_at, message.body_size,
+        outcome, place, simulation.component_of(queue) if in_full else None,
+        pickle.dumps(row_of(entry)) if in_full else None,
     ))  # fmt: skip

@@ -11,7 +11,7 @@ import json
 import struct
 from collections import deque
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -68,6 +68,12 @@ class Publish(NamedTuple):
 def name_of(publisher: str, sequence: int) -> bytes:
     """The body that stands for a message's own."""
     return _SEQUENCE.pack(sequence) + publisher.encode(errors="surrogatepass")
+
+
+@lru_cache(maxsize=100_000)
+def _known_arguments(exchange: str, routing_key: str, mandatory: bool) -> bytes:
+    """Keys come again and again."""
+    return publish_arguments(exchange, routing_key, mandatory)
 
 
 def named(body: bytes) -> tuple[str, int]:
@@ -133,7 +139,7 @@ class Simulation:
         self._choosy = {
             queue for queue in self.queues if queue.deduplication is not None or queue.options.rejects_when_full
         }
-        self._components = components.of_queue
+        self._component_of = {queue: components.of_queue[number] for queue, number in self._numbers.items()}
         self._exchanges = topology.exchanges
         self._posts: list[Post] = [] if crew is None else attach(self.node, crew)
         # Places in _posts: who heard something in this turn, and who will have done something when.
@@ -206,12 +212,13 @@ class Simulation:
         body = name_of(publish.publisher, publish.sequence)
         self.host.subject = body
         door = self._door(publish.user, publish.vhost)
-        arguments = publish_arguments(publish.exchange, publish.routing_key, publish.mandatory)
+        arguments = _known_arguments(publish.exchange, publish.routing_key, publish.mandatory)
         content = content_frames(1, publish.properties, body, 0)
         delivery, routed = door.judge(arguments, content, publish.body_size)
-        queues = [queue for queue in routed if self._components[self._numbers[queue]] == publish.component]
+        component, component_of = publish.component, self._component_of
+        queues = [queue for queue in routed if component_of[queue] == component]
         # Those that may not take it in: what they did is seen from their counters.
-        choosy = [queue for queue in queues if queue in self._choosy]
+        choosy = [queue for queue in queues if queue in self._choosy] if self._choosy else queues[:0]
         before = [(queue.counters.published, queue.counters.rejected_publishes) for queue in choosy]
         self._current = publish
         accepted = door.deliver(delivery, queues)
@@ -289,11 +296,10 @@ class Simulation:
         else:
             reason, from_queue = _cause(message)
             via = origin.exchange
-        self.events.rows.append(Event(
-            events.ENTERED, vhost=vhost, queue=name, position=entry.sequence, publisher=publisher,
-            sequence=sequence, exchange=origin.exchange, routing_key=origin.keys[0], at=self.node.now, reason=reason,
-            via=via, from_queue=from_queue, body_size=message.body_size, expires_at=entry.expires_at,
-            outcome=events.APPENDED if isinstance(queue, Stream) else None,
+        self.events.rows.append(events.entered_row(
+            vhost, name, entry.sequence, publisher, sequence, origin.exchange, origin.keys[0], self.node.now, reason,
+            via, from_queue, entry.expires_at, message.body_size,
+            events.APPENDED if isinstance(queue, Stream) else None,
         ))  # fmt: skip
 
     def discarded(self, queue: Queue, message: Message) -> None:
@@ -365,10 +371,10 @@ class Simulation:
             entry = queue.backing.fetch()
 
     def component_of(self, queue: Queue) -> int:
-        return self._components[self._numbers[queue]]
+        return self._component_of[queue]
 
     def played_queues(self) -> list[Queue]:
-        return [queue for queue in self.queues if self._components[self._numbers[queue]] in self.played]
+        return [queue for queue in self.queues if self._component_of[queue] in self.played]
 
     def waiting(self) -> Iterable[Entry]:
         """What consumers gave back and will be handed out again later."""

@@ -9,6 +9,7 @@ const NODE = { width: 158, height: 44 };
 const MARGIN = 28;
 const MARGIN_FOR_WAYS_BACK = 60;
 const NAME_LENGTH = 18;
+const NOTE_LENGTH = 24;
 const KEY_LENGTH = 13;
 const LANE = 22;
 const SCALE_MIN = 0.7;
@@ -30,7 +31,7 @@ class TopologyGraph extends HTMLElement {
       this.sign = sign;
       this.draw(nodes, edges);
     }
-    for (const node of nodes) setText(this.notes.get(node.id), node.note);
+    for (const node of nodes) setText(this.notes.get(node.id), cut(node.note, NOTE_LENGTH));
   }
 
   draw(nodes, edges) {

@@ -2,7 +2,7 @@
 // from exchange to queues as a picture.
 
 import { fill, h } from "../dom.js";
-import { bytes, exchangeName, milliseconds, moment } from "../format.js";
+import { bytes, exchangeKind, exchangeName, milliseconds, moment } from "../format.js";
 import "./graph.js";
 import { badge, facts } from "./view.js";
 
@@ -15,15 +15,25 @@ const TITLES = {
   "topic permission": "Topic permission checked",
   exchange: "Exchange found",
   properties: "Properties read",
+  "user id": "User id checked",
   route: "Routed",
   queue: "Into a queue",
   transaction: "Transaction",
-  store: "Written to the log",
+  store: "Stored",
   answer: "Answered",
   confirm: "Confirm",
   refused: "Refused",
 };
-const OUTCOMES = { routed: "good", "would be routed": "good", returned: "warn", dropped: "warn", refused: "bad" };
+const OUTCOMES = {
+  routed: "good",
+  scheduled: "good",
+  "would be routed": "good",
+  returned: "warn",
+  dropped: "warn",
+  "rolled back": "warn",
+  "never committed": "warn",
+  refused: "bad",
+};
 
 export function outcome(journey) {
   return badge(journey.outcome || "under way", OUTCOMES[journey.outcome] ?? "");
@@ -107,7 +117,7 @@ function pictureOf(journey, steps) {
   const edges = [];
   const add = (id, node) => nodes.has(id) || nodes.set(id, { id, href: null, ...node });
   for (const step of steps)
-    add(`e:${step.exchange}`, { kind: "exchange", name: step.exchange, note: `${step.type} exchange` });
+    add(`e:${step.exchange}`, { kind: "exchange", name: step.exchange, note: exchangeKind(step.type) });
   for (const step of steps) {
     const reached = new Set(step.matched.map((match) => match.destination));
     // A binding that did not match says nothing where another one did.

@@ -163,7 +163,7 @@ function charts() {
       seconds,
       minimum: 5,
       lines: [
-        { name: "wait", label: "wait: depth ÷ rate out", color: "--series-1", filled: true },
+        { name: "latency", label: "publish to delivery, sampled", color: "--series-1", filled: true },
         { name: "answer", label: "answers of the API", color: "--series-2" },
       ],
     }),

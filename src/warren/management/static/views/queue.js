@@ -117,7 +117,7 @@ function pictures() {
       format: shortTime,
       seconds: 120,
       minimum: 5,
-      lines: [{ name: "wait", label: "depth ÷ rate out", color: "--series-1", filled: true }],
+      lines: [{ name: "wait", label: "estimate: depth ÷ rate out", color: "--series-1", filled: true }],
     }),
   ];
   const show = (queue) => {

@@ -1,0 +1,126 @@
+"""`warren consume`: the messages of a queue as they come, over AMQP. Acknowledged once they are printed, not before."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from base64 import b64encode
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from warren.amqp.fields import plain_table
+from warren.amqp.properties import Properties
+from warren.cli.api import Api, url_option
+from warren.cli.options import QUEUE, vhost_option
+from warren.client.address import Target, parse_uri
+from warren.client.connection import Client
+from warren.client.deliveries import Deliveries, Received
+from warren.errors import WarrenError
+
+PREFETCH: Final = 100
+HEARTBEAT_SECONDS: Final = 30
+_SCHEMES: Final = {"amqp": "amqp", "amqp/ssl": "amqps"}
+_PROPERTIES: Final = (
+    "delivery_mode", "priority", "timestamp", "content_type", "content_encoding", "correlation_id", "reply_to",
+    "expiration", "message_id", "type", "user_id", "app_id", "cluster_id",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("queue", type=QUEUE)
+@click.option("--count", type=click.IntRange(1), help="Stop after so many; else with Ctrl-C.")
+@click.option("--raw", is_flag=True, help="Only the bodies, a line each.")
+@click.option("--broker", envvar="WARREN_AMQP_URL", help="AMQP address; else the broker of --url says it.")
+@vhost_option
+@url_option
+def consume(queue: str, count: int | None, raw: bool, broker: str | None, vhost: str, url: str) -> None:
+    """Print the messages of QUEUE as they come, as lines of JSON.
+
+    A message is acknowledged when it has been printed: one that this command held when it was killed comes again, to
+    the next consumer, and no more than COUNT are taken.
+    """
+    target = parse_uri(broker) if broker else target_of(url, vhost)
+    with Client(target, "warren consume", HEARTBEAT_SECONDS) as client:
+        deliveries = Deliveries(client, queue, min(count or PREFETCH, PREFETCH))
+        try:
+            print_all(deliveries, count, raw)
+        except KeyboardInterrupt:
+            # The last acks must have arrived before the socket closes.
+            client.leave()
+            raise
+        except BrokenPipeError:
+            # Whoever read what we print has enough of it. Python would complain when it closes it at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_all(deliveries: Deliveries, count: int | None, raw: bool) -> None:
+    # Tags count up from 1. Every ack lets the broker send one more: those of the last ones wait, so that none comes
+    # that nobody prints.
+    acked = last = 0
+    try:
+        while count is None or last < count:
+            received = deliveries.wait()
+            write(received, raw)
+            last = received[-1].method.delivery_tag
+            ready = last if count is None else min(last, count - PREFETCH)
+            if ready > acked:
+                deliveries.ack(ready)
+                acked = ready
+    finally:
+        # Also after Ctrl-C: what was printed is done with.
+        if last > acked:
+            with contextlib.suppress(WarrenError):
+                deliveries.finish(last)
+
+
+def write(received: list[Received], raw: bool) -> None:
+    for each in received:
+        sys.stdout.buffer.write((each.body if raw else json.dumps(described(each)).encode()) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def described(received: Received) -> dict[str, Any]:
+    """As `warren get` shows it."""
+    method, body = received.method, received.body
+    try:
+        payload, encoding = body.decode(), "string"
+    except UnicodeDecodeError:
+        payload, encoding = b64encode(body).decode(), "base64"
+    return {
+        "payload_bytes": len(body),
+        "redelivered": method.redelivered,
+        "exchange": method.exchange,
+        "routing_key": method.routing_key,
+        "properties": properties_of(received.properties),
+        "payload": payload,
+        "payload_encoding": encoding,
+    }
+
+
+def properties_of(properties: Properties) -> dict[str, Any]:
+    shown = {name: getattr(properties, name) for name in _PROPERTIES if getattr(properties, name) is not None}
+    if properties.headers is not None:
+        shown["headers"] = plain_table(properties.headers)
+    return shown
+
+
+def target_of(url: str, vhost: str) -> Target:
+    """Where the broker behind this management API speaks AMQP, for the same user."""
+    listeners = Api(url).get("overview")["listeners"]
+    ports = {each["protocol"]: each["port"] for each in listeners if each["protocol"] in _SCHEMES}
+    if not ports:
+        raise WarrenError(f"the broker at {urlsplit(url).hostname} lists no port for AMQP: name it with --broker")
+    parts = urlsplit(url)
+    protocol = "amqp" if "amqp" in ports else "amqp/ssl"
+    return Target(
+        parts.hostname or "127.0.0.1",
+        ports[protocol],
+        unquote(parts.username or "guest"),
+        unquote(parts.password or "guest"),
+        vhost,
+        is_tls=protocol != "amqp",
+    )
