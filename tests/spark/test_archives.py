@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.serving import Serving, environment
+from tests.management.asking import Asking
 from tests.spark.broker_under_test import BrokerUnderTest, numbered
 from warren import Broker
 from warren.broker.stream import Stream
@@ -194,6 +195,17 @@ def test_a_stream_that_is_declared_again_has_an_archive_of_its_own(kept: Broker,
     assert rows(kept.url) == straight(3)
     # Nobody asked for the archive to be deleted.
     assert files_in(str(archive_of(tmp_path / "data")))
+
+
+def test_the_api_says_where_the_archive_is_and_that_all_is_well(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path / "data"), http=True) as broker:
+        under_test(broker).declare("orders", **ARCHIVED)
+        under_test(broker).declare("others", **SMALL)
+        publish_until_archived(broker)
+        shown = Asking(broker).get("/api/queues/%2F/orders").json
+        assert shown["archive"] == str(archive_of(tmp_path / "data"))
+        assert shown["archive_error"] == ""
+        assert "archive" not in Asking(broker).get("/api/queues/%2F/others").json
 
 
 def test_an_archive_that_cannot_be_written_stops_retention_and_nothing_else(
