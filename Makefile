@@ -28,7 +28,7 @@ test-compiled: build ## the suite on the installed, compiled package
 	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST) -m 'not spark'
 
 test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
-	$(PYTEST) --dist loadgroup -m spark $(SPARK_TESTS)
+	$(PYTEST) -m spark $(SPARK_TESTS)
 
 # Tests start Java some twenty times; with its classes in one file each start takes a third of the time.
 build/spark-classes.jsa: $(VENV)/.dependencies | $(VENV)/.built
