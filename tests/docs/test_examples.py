@@ -63,10 +63,9 @@ def test_files_that_are_named_below_the_package_exist(document: Path) -> None:
         assert (package / name).exists(), f"{name_of(document)} names {name}"
 
 
-def test_decisions_have_a_number_each() -> None:
-    """Gaps may be: numbers are given out before the pages are written."""
+def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-    assert len(set(numbers)) == len(numbers)
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_a_command_goes_on_after_a_backslash_and_owns_the_lines_below_it() -> None:
