@@ -439,3 +439,23 @@ def test_a_stopped_broker_leaves_no_room(world: StoredWorld) -> None:
     world.store.close()
     assert sizes(world.disk) == [world.store.active.size]
     assert world.restarted(world.disk.kill()).drain("q") == ["one"]
+
+
+def test_a_backlog_that_is_consumed_is_not_rewritten(world: StoredWorld) -> None:
+    world.declare("q")
+    bodies = [f"{number:03d}{FILLER}" for number in range(200)]
+    for body in bodies:
+        world.publish(body, "q")
+    world.settle_down()
+    world.roll()
+    world.settle_down()
+    new = world.store.active.number
+    found: list[str] = []
+    while (taken := world.ack_next("q")) is not None:
+        found.append(taken)
+        world.sync()
+        world.chore()
+        assert sum(segment.entries for segment in world.store.segments.values() if segment.number >= new) == 0
+    assert found == bodies
+    world.settle_down()
+    assert len(world.store.segments) <= 2

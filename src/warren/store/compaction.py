@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # The newest segments are left alone: what is in them is likely to be settled soon.
 YOUNG: Final[i64] = 2
+# Changes of the log for each message that lives in a sparse segment, before it is rewritten.
+PATIENCE: Final[i64] = 4
 
 
 def sparse_segment(store: LogStore) -> Segment | None:
@@ -40,9 +42,18 @@ def sparse_segment(store: LogStore) -> Segment | None:
             and not segment.busy
             and not segment.unreadable
             and 0 < segment.live * SPARSE < segment.entries
+            and (store.short_of_space or not _may_empty_by_itself(store, segment))
         ):
             return segment
     return None
+
+
+def _may_empty_by_itself(store: LogStore, segment: Segment) -> bool:
+    """A backlog that is consumed empties one segment after another, and rewriting the last third of each would be for
+    nothing. One that is found sparse is left alone for as many changes as it would take, with others in between."""
+    if segment.rewrite_at < 0:
+        segment.rewrite_at = store.position + segment.live * PATIENCE
+    return store.position < segment.rewrite_at
 
 
 def compact(store: LogStore, segment: Segment) -> None:
