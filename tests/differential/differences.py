@@ -313,15 +313,6 @@ def _streams() -> tuple[Difference, ...]:
     )
     found.append(
         Difference(
-            "the messages of a stream and its readers are counted at once",
-            "streams: declared passively with messages and a reader",
-            _ONE,
-            ("confirms: acked [1-2], nacked []", "queue.declare-ok queue='q' message_count=0 consumer_count=0"),
-            ("confirms: acked [1-2], nacked []", "queue.declare-ok queue='q' message_count=2 consumer_count=1"),
-        )
-    )
-    found.append(
-        Difference(
             "who asks for care when deleting is heard; RabbitMQ deletes the stream with all that is in it",
             "streams: deleted if empty with messages",
             _ONE,

@@ -265,16 +265,6 @@ def declared_again_as_a_queue(s: Session) -> None:
 
 
 @session
-def declared_passively_with_messages_and_a_reader(s: Session) -> None:
-    ch, q = _stream(s)
-    _publish(ch, q, 2)
-    reader = _reader(ch)
-    reader.consume(q, arguments={"x-stream-offset": "first"})
-    reader.deliveries(2)
-    ch.declare(q, passive=True)
-
-
-@session
 def deleted_if_empty_with_messages(s: Session) -> None:
     ch, q = _stream(s)
     _publish(ch, q, 1)
