@@ -84,6 +84,8 @@ class Connection:
         # basic.publish frames already checked, by their bytes, valid for one generation of the node.
         self.targets: dict[bytes, Target] = {}
         self.targets_as_of: i64 = -1
+        # Where the last of them led.
+        self.last_queues: list[Queue] = []
         self.reader = Reader(self)
         # Reasons not to handle what is read.
         self.awaiting_password = False

@@ -31,6 +31,7 @@ from warren.errors import NotImplementedByBroker
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
+    from warren.broker.connection import Connection
 
 _MANDATORY: Final = 1
 _IMMEDIATE: Final = 2
@@ -166,7 +167,7 @@ def route_to(channel: Channel, target: Target, message: Message, peek: PropertyP
     if is_cacheable(exchanges, exchange):
         queues = _queues_in(route(exchanges, exchange, Envelope(message.origin.keys)))
         if queues and message.origin is target.origin:
-            target.queues = queues
+            target.queues = queues = _shared(channel.connection, queues)
         return queues
     envelope = Envelope(message.origin.keys, None, "", "", 0, channel.connection.node.host.draw())
     if peek is not None:
@@ -175,6 +176,13 @@ def route_to(channel: Channel, target: Target, message: Message, peek: PropertyP
         envelope.message_id = peek.message_id or ""
         envelope.timestamp = max(peek.timestamp, 0)
     return _queues_in(route(exchanges, exchange, envelope))
+
+
+def _shared(connection: Connection, queues: list[Queue]) -> list[Queue]:
+    """One list for keys that lead to the same queues: the less there is to remember, the more of it is near."""
+    if queues != connection.last_queues:
+        connection.last_queues = queues
+    return connection.last_queues
 
 
 def _queues_in(destinations: list[Destination]) -> list[Queue]:
