@@ -30,6 +30,21 @@ APP_ID: Final = 1 << 3
 CLUSTER_ID: Final = 1 << 2
 _CONTINUED: Final = 1
 
+# By their kind, each in the order of the wire. The fourteenth is headers.
+NUMBER_PROPERTIES: Final = ("delivery_mode", "priority", "timestamp")
+TEXT_PROPERTIES: Final = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+
 _LATEST: Final = 0x7FFFFFFFFFFFFFFF
 
 

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.frames import body_of, content_frames
-from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.properties import TEXT_PROPERTIES, Properties, encode_properties
 from warren.broker.exchanges.base import Envelope
 from warren.broker.message import Delivery, Entry, Message, Origin
 from warren.broker.queue import Queue
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 _INT_MAX: Final = 2**31 - 1
-_TEXTS: Final = (
-    "content_type",
-    "content_encoding",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
 
 
 def trace_publish(channel: Channel, message: Message, queues: list[Queue]) -> None:
@@ -66,7 +54,7 @@ def _headers(channel: Channel, message: Message) -> Table:
 
 def _properties(properties: Properties) -> Table:
     texts: dict[str, object] = {}
-    for name in _TEXTS:
+    for name in TEXT_PROPERTIES:
         value = getattr(properties, name)
         if value is not None:
             texts[name] = value

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from warren.amqp.fields import plain_table
-from warren.amqp.properties import Properties
+from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties
 from warren.cli.api import Api, url_option
 from warren.cli.options import QUEUE, vhost_option
 from warren.client.address import Target, parse_uri
@@ -24,10 +24,7 @@ from warren.errors import WarrenError
 PREFETCH: Final = 100
 HEARTBEAT_SECONDS: Final = 30
 _SCHEMES: Final = {"amqp": "amqp", "amqp/ssl": "amqps"}
-_PROPERTIES: Final = (
-    "delivery_mode", "priority", "timestamp", "content_type", "content_encoding", "correlation_id", "reply_to",
-    "expiration", "message_id", "type", "user_id", "app_id", "cluster_id",
-)  # fmt: skip
+_PROPERTIES: Final = (*NUMBER_PROPERTIES, *TEXT_PROPERTIES)
 
 
 @click.command()

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from warren.amqp.fields import plain_table, table_of
 from warren.amqp.frames import body_of, properties_span
 from warren.amqp.methods import BasicAck, BasicGet, BasicGetOk, BasicNack
-from warren.amqp.properties import Properties, decode_properties
+from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties, decode_properties
 from warren.management.calls import Call, route
 from warren.management.direct import Answer, Closed, DirectClient
 from warren.management.exchanges import exchange_in
@@ -20,11 +20,6 @@ from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, gives, list_of, shape, takes
 
 GET_MAX: Final = 10_000
-_NUMBERS: Final = ("delivery_mode", "priority", "timestamp")
-_TEXTS: Final = (
-    "content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id", "type", "user_id",
-    "app_id", "cluster_id",
-)  # fmt: skip
 # What becomes of the messages afterwards: acknowledged, or given back.
 _ACK_MODES: Final = {
     "ack_requeue_false": False,
@@ -141,12 +136,12 @@ def properties_from(value: object) -> Properties:
     if not isinstance(value, dict):
         raise bad_request("properties must be an object")
     properties = Properties()
-    for name in _NUMBERS:
+    for name in NUMBER_PROPERTIES:
         if name in value:
             if not isinstance(value[name], int) or isinstance(value[name], bool):
                 raise bad_request(["not_int", name])
             setattr(properties, name, value[name])
-    for name in _TEXTS:
+    for name in TEXT_PROPERTIES:
         if name in value:
             if not isinstance(value[name], str):
                 raise bad_request(["not_text", name])
@@ -162,7 +157,7 @@ def properties_from(value: object) -> Properties:
 def properties_to(content: bytes) -> Item:
     start, end = properties_span(content)
     properties = decode_properties(content, start, end)
-    shown: Item = {name: getattr(properties, name) for name in (*_NUMBERS, *_TEXTS)}
+    shown: Item = {name: getattr(properties, name) for name in (*NUMBER_PROPERTIES, *TEXT_PROPERTIES)}
     shown = {name: value for name, value in shown.items() if value is not None}
     if properties.headers is not None:
         shown["headers"] = plain_table(properties.headers)

@@ -18,9 +18,8 @@ from warren.amqp.publishes import Publishes
 from warren.client.connection import CHANNEL, frame_of
 from warren.errors import AmqpError, WarrenError
 from warren.spark.options import WriteOptions
-from warren.spark.schema import PROPERTIES
+from warren.spark.schema import PROPERTY_NAMES
 
-PROPERTY_NAMES: Final = tuple(name for name, _ in PROPERTIES)
 # Of a message that was read: where it was, which it cannot take along.
 LEFT_BEHIND: Final = ("queue", "offset", "redelivered")
 _MOST_TARGETS: Final = 10_000

@@ -6,18 +6,6 @@ from typing import Final
 
 import pyarrow as pa
 
-TEXT_PROPERTIES: Final = (
-    "content_type",
-    "content_encoding",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
 # In the order of the wire. The fourteenth, headers, has columns of its own.
 PROPERTIES: Final = (
     ("content_type", "string"),
@@ -34,6 +22,7 @@ PROPERTIES: Final = (
     ("app_id", "string"),
     ("cluster_id", "string"),
 )
+PROPERTY_NAMES: Final = tuple(name for name, _ in PROPERTIES)
 _PROPERTIES_STRUCT: Final = f"struct<{','.join(f'{name}:{kind}' for name, kind in PROPERTIES)}>"
 COLUMNS: Final = (
     ("body", "binary"),

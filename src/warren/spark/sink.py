@@ -14,10 +14,11 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from warren.errors import WarrenError
 from warren.spark.consume import open_client
-from warren.spark.encode import LEFT_BEHIND, PROPERTY_NAMES, Encoder
+from warren.spark.encode import LEFT_BEHIND, Encoder
 from warren.spark.options import OnReturn, WriteOptions
 from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
 from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturns, Returns
+from warren.spark.schema import PROPERTY_NAMES
 
 _HEADERS: Final = "map<string,string>"
 

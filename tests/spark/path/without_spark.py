@@ -14,9 +14,10 @@ from warren.spark.path import events
 from warren.spark.path.components import components_of
 from warren.spark.path.consumers import Crew
 from warren.spark.path.play import Player
-from warren.spark.path.properties import NUMBERS, PROPERTY_NAMES
+from warren.spark.path.properties import NUMBERS
 from warren.spark.path.routing import Router
 from warren.spark.path.topology import Topology, read_topology
+from warren.spark.schema import PROPERTY_NAMES
 
 PROPERTIES = pa.struct(
     [(name, pa.int64() if name in (*NUMBERS, "timestamp") else pa.string()) for name in PROPERTY_NAMES]

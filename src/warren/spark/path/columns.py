@@ -13,8 +13,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as kinds
 
 from warren.errors import WarrenError
-from warren.spark.path.properties import HASHED_NAMES, NUMBERS, PROPERTY_NAMES, ROUTING_NAMES, TIMES
+from warren.spark.path.properties import HASHED_NAMES, NUMBERS, ROUTING_NAMES, TIMES
 from warren.spark.path.topology import Topology
+from warren.spark.schema import PROPERTY_NAMES
 
 # What `warren archive` and the Spark source call these.
 _ALIASES: Final = {"sequence": "offset", "published_at": "timestamp", "body": "value"}

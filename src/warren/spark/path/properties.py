@@ -15,11 +15,6 @@ from warren.amqp.properties import Properties, encode_properties
 from warren.errors import AmqpError
 
 NO_PROPERTIES: Final = b"\x00\x00"
-# In the order of the wire, without the headers, which are columns of their own.
-PROPERTY_NAMES: Final = (
-    "content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "expiration",
-    "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id",
-)  # fmt: skip
 NUMBERS: Final = ("delivery_mode", "priority")
 TIMES: Final = ("timestamp",)
 # Beyond headers, these are all that checks and routing look at; hashes may look at the rest.
