@@ -1,14 +1,14 @@
 // #/exchanges/<vhost>/<name>: one exchange: what leads to it, where it leads, and publishing to it.
 
-import { bind, unbind } from "../actions/bindings.js";
+import { bind } from "../actions/bindings.js";
 import { deleteExchange } from "../actions/exchanges.js";
 import { publishTo } from "../actions/queues.js";
 import { at, get } from "../api.js";
 import { fill, h } from "../dom.js";
-import { exchangeName, number, rate } from "../format.js";
+import { number, rate } from "../format.js";
+import { bindingTable, sourceOf } from "../parts/bindings.js";
 import { DELAYED, scheduled } from "../parts/scheduled.js";
-import { table } from "../parts/table.js";
-import { badge, button, empty, facts, heading, link, live, section, table as factsOf } from "../parts/view.js";
+import { badge, button, facts, heading, link, live, section, table as factsOf } from "../parts/view.js";
 
 const DEFAULT = "amq.default";
 
@@ -18,17 +18,15 @@ export function exchangeView(vhost, name) {
   const details = h("div");
   const waiting = h("div");
   const again = () => view.again();
-  const out = ways(
-    "Leads to",
-    ({ destination, destination_type: type }) =>
+  const out = bindingTable({
+    caption: "Leads to",
+    title: "Leads to",
+    none: "None.",
+    end: ({ destination, destination_type: type }) =>
       link(destination, type === "queue" ? "queues" : "exchanges", vhost, destination),
     again,
-  );
-  const into = ways(
-    "From",
-    ({ source }) => (source === "" ? exchangeName(source) : link(source, "exchanges", vhost, source)),
-    again,
-  );
+  });
+  const into = bindingTable({ caption: "From", title: "From", none: "None.", end: sourceOf, again });
   const load = (signal) =>
     Promise.all([
       get(path, signal),
@@ -77,30 +75,4 @@ function describe(exchange) {
   const given =
     Object.keys(exchange.arguments).length > 0 ? [h("h3", null, "Arguments"), factsOf(exchange.arguments)] : [];
   return [facts(pairs), ...given];
-}
-
-function ways(title, show, again) {
-  const nothing = empty("None.");
-  const shown = table({
-    caption: title,
-    key: (binding) =>
-      JSON.stringify([binding.source, binding.destination_type, binding.destination, binding.properties_key]),
-    columns: [
-      { title, once: true, show },
-      { title: "Key", show: (binding) => binding.routing_key },
-      { title: "Arguments", show: ({ arguments: given }) => (Object.keys(given).length ? JSON.stringify(given) : "") },
-      {
-        title: "",
-        once: true,
-        show: (binding) =>
-          binding.source === "" ? "" : button("Unbind", async () => (await unbind(binding)) && again(), "quiet"),
-      },
-    ],
-  });
-  const update = (items) => {
-    shown.show(items);
-    shown.hidden = items.length === 0;
-    nothing.hidden = items.length > 0;
-  };
-  return { element: h("div", null, shown, nothing), show: update };
 }

@@ -1,16 +1,17 @@
 // #/queues/<vhost>/<name>: one queue: its charts, its messages, what leads to it and who takes from it.
 
 import { at, get } from "../api.js";
-import { bind, unbind } from "../actions/bindings.js";
+import { bind } from "../actions/bindings.js";
 import { moveMessages, redrive } from "../actions/messages.js";
 import { changeArguments, deleteQueue, publishTo, purgeQueue } from "../actions/queues.js";
 import { fill, h, setText } from "../dom.js";
-import { bytes, compact, exchangeName, number, rate, shortTime } from "../format.js";
+import { bytes, compact, number, rate, shortTime } from "../format.js";
 import { Growth, Series, waitingTime } from "../history.js";
+import { bindingTable, sourceOf } from "../parts/bindings.js";
 import { chart } from "../parts/chart.js";
 import { messageBrowser } from "../parts/messages.js";
 import { table } from "../parts/table.js";
-import { button, empty, facts, heading, link, live, section, table as factsOf } from "../parts/view.js";
+import { button, empty, facts, heading, live, section, table as factsOf } from "../parts/view.js";
 import { features } from "./queues.js";
 
 export function queueView(vhost, name) {
@@ -176,33 +177,7 @@ function objectOr(object, nothing) {
 }
 
 function bindings(again) {
-  const nothing = empty("No exchange leads here.");
-  const shown = table({
-    caption: "Bindings",
-    key: (binding) => JSON.stringify([binding.source, binding.properties_key]),
-    columns: [
-      {
-        title: "From",
-        once: true,
-        show: ({ vhost, source }) => (source === "" ? exchangeName(source) : link(source, "exchanges", vhost, source)),
-      },
-      { title: "Key", show: (binding) => binding.routing_key },
-      { title: "Arguments", show: ({ arguments: given }) => (Object.keys(given).length ? JSON.stringify(given) : "") },
-      // Every queue is bound to the default exchange by its name, and that cannot be undone.
-      {
-        title: "",
-        once: true,
-        show: (binding) =>
-          binding.source === "" ? "" : button("Unbind", async () => (await unbind(binding)) && again(), "quiet"),
-      },
-    ],
-  });
-  const show = (items) => {
-    shown.show(items);
-    shown.hidden = items.length === 0;
-    nothing.hidden = items.length > 0;
-  };
-  return { element: h("div", null, shown, nothing), show };
+  return bindingTable({ caption: "Bindings", title: "From", none: "No exchange leads here.", end: sourceOf, again });
 }
 
 function consumers() {
