@@ -10,13 +10,13 @@ A checksum starts from where its record stands, so that bytes in the wrong place
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final
 
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64, u8
 
 from warren.broker.message import Message, Origin, short
+from warren.checksum import crc32
 from warren.errors import WarrenError
 
 VERSION: Final = 1
@@ -46,13 +46,13 @@ PLACES_MAX: Final[i64] = 0x7FFF
 
 def file_header(segment: int, previous_size: int) -> bytes:
     head = FILE_MAGIC + struct.pack(">HQQ", VERSION, segment, previous_size)
-    return head + struct.pack(">I", zlib.crc32(head))
+    return head + struct.pack(">I", crc32(head))
 
 
 def read_file_header(data: bytes, segment: int) -> int:
     """How long the segment before this one was when it was left; -1 when the header is damaged or another's."""
     head = data[: FILE_HEADER_SIZE - 4]
-    if data[FILE_HEADER_SIZE - 4 : FILE_HEADER_SIZE] != struct.pack(">I", zlib.crc32(head)):
+    if data[FILE_HEADER_SIZE - 4 : FILE_HEADER_SIZE] != struct.pack(">I", crc32(head)):
         return -1
     magic, version, own, previous_size = struct.unpack(">8sHQQ", head)
     if magic != FILE_MAGIC or own != segment:
@@ -70,7 +70,7 @@ def seed(segment: i64, offset: i64, kind: i64, length: i64) -> int:
 def write_record(out: BytesWriter, kind: i64, payload: bytes, segment: i64, offset: i64) -> None:
     """Append a record that will stand at `offset` of its segment."""
     length: i64 = len(payload)
-    _write_header(out, kind, length, zlib.crc32(payload, seed(segment, offset, kind, length)))
+    _write_header(out, kind, length, crc32(payload, seed(segment, offset, kind, length)))
     out.write(payload)
 
 
@@ -94,7 +94,7 @@ def write_message(
     content = message.content
     length: i64 = len(facts) + len(content)
     start = seed(segment, offset, MESSAGE, length)
-    _write_header(out, MESSAGE, length, zlib.crc32(content, zlib.crc32(facts, start)))
+    _write_header(out, MESSAGE, length, crc32(content, crc32(facts, start)))
     out.write(facts)
     out.write(content)
     return RECORD_HEADER_SIZE + length
@@ -136,7 +136,7 @@ def record_at(data: bytes, at: i64, segment: i64, offset: i64) -> i64:
         return -1
     crc = i64(read_i32_be(data, at + 8)) & 0xFFFFFFFF
     payload = data[at + RECORD_HEADER_SIZE : end]
-    if zlib.crc32(payload, seed(segment, offset, data[at + 2], length)) != crc:
+    if crc32(payload, seed(segment, offset, data[at + 2], length)) != crc:
         return -1
     return end
 

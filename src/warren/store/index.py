@@ -6,9 +6,9 @@ Both carry a version and a checksum over the whole file. A file that is missing 
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final
 
+from warren.checksum import crc32
 from warren.store.segment import Run, Segment
 
 VERSION: Final = 1
@@ -45,12 +45,12 @@ def encode_index(segment: Segment) -> tuple[bytes, list[int]]:
         len(settled),
     )
     body = b"".join([head, lanes, deleted, marks, settled, *directory, *rows])
-    return body + struct.pack(">I", zlib.crc32(body)), offsets
+    return body + struct.pack(">I", crc32(body)), offsets
 
 
 def decode_index(data: bytes, number: int) -> Segment | None:
     """The segment as its index tells it, nothing settled yet; None when the file is damaged or another's."""
-    if len(data) < _HEAD.size + 4 or zlib.crc32(data[:-4]) != struct.unpack(">I", data[-4:])[0]:
+    if len(data) < _HEAD.size + 4 or crc32(data[:-4]) != struct.unpack(">I", data[-4:])[0]:
         return None
     magic, version, own, size, entries, lanes, deleted, marks, runs, settled = _HEAD.unpack(data[: _HEAD.size])
     if magic != _INDEX_MAGIC or version != VERSION or own != number:
@@ -96,12 +96,12 @@ def _decode_run(data: bytes, at: int) -> Run:
 
 def encode_settled(segment: Segment) -> bytes:
     body = _SETTLED_MAGIC + struct.pack(">HQQ", VERSION, segment.number, segment.entries) + bytes(segment.settled)
-    return body + struct.pack(">I", zlib.crc32(body))
+    return body + struct.pack(">I", crc32(body))
 
 
 def decode_settled(data: bytes, segment: Segment) -> bytes:
     """The bits, or none when the file is damaged or another's. A damaged log may have fewer entries than bits."""
-    if len(data) < 30 or zlib.crc32(data[:-4]) != struct.unpack(">I", data[-4:])[0]:
+    if len(data) < 30 or crc32(data[:-4]) != struct.unpack(">I", data[-4:])[0]:
         return b""
     if data[:18] != _SETTLED_MAGIC + struct.pack(">HQ", VERSION, segment.number):
         return b""

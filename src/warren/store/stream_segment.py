@@ -7,12 +7,12 @@ being written are in memory; those of the others are in their index files and re
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
+from warren.checksum import crc32
 from warren.store.stream_format import file_seed
 
 VERSION: Final = 1
@@ -106,7 +106,7 @@ def encode_index(segment: StreamSegment) -> bytes:
         segment.last_timestamp,
     )
     body = head + segment.rows_in_memory()
-    return body + struct.pack(">I", zlib.crc32(body, int(segment.seed)))
+    return body + struct.pack(">I", crc32(body, int(segment.seed)))
 
 
 def decode_index(data: bytes, incarnation: str, number: int) -> StreamSegment | None:
@@ -114,7 +114,7 @@ def decode_index(data: bytes, incarnation: str, number: int) -> StreamSegment | 
     if len(data) < _INDEX_HEAD.size + 4:
         return None
     segment = StreamSegment(incarnation, number)
-    if zlib.crc32(data[:-4], int(segment.seed)) != struct.unpack(">I", data[-4:])[0]:
+    if crc32(data[:-4], int(segment.seed)) != struct.unpack(">I", data[-4:])[0]:
         return None
     magic, version, own, size, header_size, first, end, count, body_bytes, first_time, last_time = _INDEX_HEAD.unpack(
         data[: _INDEX_HEAD.size]
