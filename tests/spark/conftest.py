@@ -30,8 +30,8 @@ def rabbitmq() -> Iterator[BrokerUnderTest]:
 
 
 @pytest.fixture(scope="session")
-def warren() -> Iterator[BrokerUnderTest]:
-    with Broker() as broker:
+def warren(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerUnderTest]:
+    with Broker(data_dir=str(tmp_path_factory.mktemp("warren"))) as broker:
         yield BrokerUnderTest(broker.url, is_warren=True)
 
 

@@ -1,8 +1,9 @@
 """Takes deliveries apart in bulk: frames in, columns of bytes out, without an object for each message.
 
-A column is what Arrow would lay out: the values one after another, and where each ends (little-endian, 32 bits).
-Properties that most messages lack cost those messages nothing: their columns name the rows that have a value. One
-header, the place of the message in its stream or queue, becomes a column of its own and is cut out of the table.
+The frames are kept as they came, and a column that every message has is where its values begin and end in them
+(little-endian, 32 bits). Properties that most messages lack cost those messages nothing: their columns are the values
+one after another, where each ends, and which rows have one. One header, the place of the message in its stream or
+queue, becomes a column of its own and is cut out of the table.
 """
 
 from __future__ import annotations
@@ -52,16 +53,14 @@ _NO_PLACE: Final = -1
 
 
 class Column:
-    """A value for every row."""
+    """A value for every row: where it begins in Deliveries.frames() and where it ends, in turn. None overlap."""
 
     def __init__(self) -> None:
-        self.values = BytesWriter()
-        self.ends = BytesWriter()
+        self.edges = BytesWriter()
 
-    def add(self, data: bytes, start: i64, end: i64) -> None:
-        self.values.write(data[start:end])
-        size: i64 = len(self.values)
-        write_i32_le(self.ends, i32(size))
+    def add(self, start: i64, end: i64) -> None:
+        write_i32_le(self.edges, i32(start))
+        write_i32_le(self.edges, i32(end))
 
 
 class SparseColumn:
@@ -92,8 +91,14 @@ class SparseNumbers:
 class Deliveries:
     def __init__(self, place_header: str) -> None:
         self.count: i64 = 0
-        # Of all bodies: whoever collects should stop well before 2 GiB, where the ends stop.
+        # Of all bodies: whoever collects should stop well before 1 GiB, because places in the frames have 32 bits.
         self.size: i64 = 0
+        # The frames in pieces, not copied until all are there, and how long they are.
+        self._pieces: list[memoryview] = []
+        self._length: i64 = 0
+        # What to add to a place in the data that is being taken, and how much of it is in the pieces already.
+        self._shift: i64 = 0
+        self._kept: i64 = 0
         self.last_tag: i64 = 0
         # Of the messages that came first and last; -1 as long as none had any.
         self.first_place: i64 = _NO_PLACE
@@ -122,7 +127,12 @@ class Deliveries:
         self.user_id = SparseColumn()
         self.app_id = SparseColumn()
         self.cluster_id = SparseColumn()
-        self._place_header: bytes = place_header.encode()
+        name = place_header.encode()
+        assert not name or 8 <= len(name) <= 16, name
+        # No name is as short as that of no header.
+        self._place_width: i64 = len(name) or -1
+        self._place_head: i64 = read_i64_be(name, 0) if name else 0
+        self._place_tail: i64 = read_i64_be(name, len(name) - 8) if name else 0
         self._first: i64 = 0
         self._end: i64 = 0x7FFFFFFFFFFFFFFF
 
@@ -132,17 +142,31 @@ class Deliveries:
         self._end = end
 
     def take(self, data: bytes, at: i64, most: i64) -> i64:
-        """Take up to `most` whole deliveries from `at` on, and return where they end."""
+        """Take whole deliveries from `at` on until there are `most` more rows, and return where they end."""
         self.is_interrupted = False
+        self._begin(at)
         size: i64 = len(data)
-        taken: i64 = 0
-        while taken < most:
+        enough = self.count + most
+        while self.count < enough:
             after = self._take_one(data, at, size)
             if after == at:
                 break
             at = after
-            taken += 1
+        self._keep(data, self._kept, at)
         return at
+
+    def frames(self) -> bytes:
+        """What the edges of columns are places in."""
+        return b"".join(self._pieces)
+
+    def _begin(self, at: i64) -> None:
+        self._kept = at
+        self._shift = self._length - at
+
+    def _keep(self, data: bytes, start: i64, end: i64) -> None:
+        if end > start:
+            self._pieces.append(memoryview(data)[start:end])
+            self._length += end - start
 
     def _take_one(self, data: bytes, at: i64, size: i64) -> i64:
         """Returns `at` as long as the delivery there is not whole, or when there is none."""
@@ -193,32 +217,48 @@ class Deliveries:
         tag_at: i64 = at + _PREFIX + 5 + i64(data[at + _PREFIX + 4])
         self.last_tag = read_i64_be(data, tag_at)
         place = self._place_of(data, properties_at, flags)
+        if self._is_left_out(place):
+            return
+        self.redelivered.append(i64(data[tag_at + 8]) & 1)
+        self._add_row(data, place, tag_at + 9, header_at, body_at, after)
+        self.size += body_size
+
+    def _is_left_out(self, place: i64) -> bool:
         if place != _NO_PLACE:
             if self.last_place == _NO_PLACE:
                 self.first_place = place
             self.last_place = place
-            if place < self._first or place >= self._end:
-                return
-        exchange_at: i64 = tag_at + 9
+            return place < self._first or place >= self._end
+        return False
+
+    def _add_row(self, data: bytes, place: i64, exchange_at: i64, header_at: i64, body_at: i64, after: i64) -> None:
+        """The end of basic.deliver from the exchange on, the header frame and the body frames: where each begins."""
         key_at: i64 = exchange_at + 1 + i64(data[exchange_at])
-        self.exchange.add(data, exchange_at + 1, key_at)
-        self.routing_key.add(data, key_at + 1, key_at + 1 + i64(data[key_at]))
-        self.redelivered.append(i64(data[tag_at + 8]) & 1)
+        shift = self._shift
+        self.exchange.add(shift + exchange_at + 1, shift + key_at)
+        self.routing_key.add(shift + key_at + 1, shift + key_at + 1 + i64(data[key_at]))
         write_i64_le(self.places, place)
+        properties_at: i64 = header_at + _PREFIX + _HEADER_FIXED
+        flags: i64 = i64(read_i16_be(data, properties_at - 2)) & 0xFFFF
         if flags != 0:
             self._add_properties(data, properties_at, body_at - 1, flags)
         self._add_body(data, body_at, after)
         self.count += 1
-        self.size += body_size
 
     def _add_body(self, data: bytes, at: i64, after: i64) -> None:
-        column = self.body
+        if at == after or at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF) == after:
+            start = self._shift + min(at + _PREFIX, after)
+            self.body.add(start, max(start, self._shift + after - 1))
+            return
+        # In several frames: the parts follow those together.
+        self._keep(data, self._kept, after)
+        start = self._length
         while at < after:
             end: i64 = at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
-            column.values.write(data[at + _PREFIX : end - 1])
+            self._keep(data, at + _PREFIX, end - 1)
             at = end
-        size: i64 = len(column.values)
-        write_i32_le(column.ends, i32(size))
+        self.body.add(start, self._length)
+        self._begin(after)
 
     def _place_of(self, data: bytes, at: i64, flags: i64) -> i64:
         if not flags & HEADERS:
@@ -229,17 +269,19 @@ class Deliveries:
             at += 1 + i64(data[at])
         end: i64 = at + 4 + (i64(read_i32_be(data, at)) & 0xFFFFFFFF)
         found = self._find_place(data, at + 4, end)
-        return _NO_PLACE if found < 0 else i64(read_i64_be(data, found + 2 + len(self._place_header)))
+        return _NO_PLACE if found < 0 else i64(read_i64_be(data, found + 2 + self._place_width))
 
     def _find_place(self, data: bytes, at: i64, end: i64) -> i64:
         """Where the entry with our header begins; -1 without one."""
-        name = self._place_header
-        width: i64 = len(name)
+        width = self._place_width
         while at < end:
             size: i64 = i64(data[at])
             value_at: i64 = at + 1 + size
-            if size == width and data[at + 1 : value_at] == name and i64(data[value_at]) == _LONG:
-                return at
+            # Two reads that overlap, and no object is made to compare with.
+            if size == width and i64(data[value_at]) == _LONG:
+                head, tail = read_i64_be(data, at + 1), read_i64_be(data, value_at - 8)
+                if head == self._place_head and tail == self._place_tail:
+                    return at
             at = after_value(data, value_at)
         return -1
 
@@ -288,7 +330,7 @@ class Deliveries:
             self.headers.add(self.count, data[at:end])
             self._list_headers(data, start, end)
             return end
-        place_end: i64 = place_at + 10 + len(self._place_header)
+        place_end: i64 = place_at + 10 + self._place_width
         if place_at == start and place_end == end:
             # Nothing but what the broker put there.
             return end

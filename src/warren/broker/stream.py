@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i16_be, read_i32_be, write_i64_be
 from mypy_extensions import i64
 
+from warren.amqp.constants import FRAME_END, FRAME_OVERHEAD
 from warren.amqp.fields import Field, Table
 from warren.amqp.frames import needs_reframing, rechannel, reframe
 from warren.amqp.properties import HEADERS
+from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, RUNS_ARGUMENT, StreamRun, write_run_head
 from warren.broker.arguments import integer, is_integer, resource
 from warren.broker.backing import Backing
 from warren.broker.consumer import Consumer
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 # What is read in a turn, by one consumer and by all of a stream: however many replay it, those who publish have room.
 READER_BYTES: Final[i64] = 65536
 TURN_BYTES: Final[i64] = 262144
+# Of messages that one delivery carries.
+RUN_BYTES: Final[i64] = 131072
 _FILTER_VALUE: Final = "x-stream-filter-value"
 _FILTER_VALUE_BYTES: Final = b"x-stream-filter-value"
 # In a content header frame: where the property flags stand.
@@ -48,7 +52,10 @@ class StreamConsumer(Consumer):
         self._filters = _filters(arguments.get("x-stream-filter"))
         unfiltered = arguments.get("x-stream-match-unfiltered")
         self._takes_unfiltered = unfiltered is not None and unfiltered.value is True
-        # Stands for every delivery alike in the channel's list of what is unacked: an ack is worth one place.
+        runs = arguments.get(RUNS_ARGUMENT)
+        # Filters go by the message.
+        self.takes_runs = self._filters is None and runs is not None and runs.value is True
+        # Stands for every message alike in the channel's list of what is unacked: an ack is worth one place.
         self.place = Entry(Message(Origin("", [""]), b"", 0, 0), queue, 0, NEVER)
         self.place.consumer = self
 
@@ -80,6 +87,35 @@ class StreamConsumer(Consumer):
             else:
                 out.write(rechannel(content, channel.number))
         connection.wrote(len(wire) + 32)
+
+    def next_run(self) -> StreamRun | None:
+        """As long as a frame and the prefetch allow."""
+        most_bytes = min(RUN_BYTES, self.channel.connection.frame_max - FRAME_OVERHEAD - RUN_HEAD_SIZE)
+        return self.cursor.next_run(most_bytes, self.prefetch - self.unacked)
+
+    def send_run(self, run: StreamRun) -> None:
+        channel = self.channel
+        connection = channel.connection
+        self.unacked += run.count
+        tag = channel.unacked.add(RunPlace(self.place.message, self, run.count))
+        out = connection.output()
+        out.write(self.deliver_head(len(RUN_SUFFIX)))
+        write_i64_be(out, tag)
+        out.append(0)
+        out.write(RUN_SUFFIX)
+        write_run_head(out, channel.number, run)
+        connection.write_large(run.data)
+        connection.output().append(FRAME_END)
+        connection.wrote(len(run.data))
+
+
+class RunPlace(Entry):
+    """What is unacked of a run: an ack is worth as many places as there are messages in it."""
+
+    def __init__(self, message: Message, consumer: StreamConsumer, count: i64) -> None:
+        super().__init__(message, consumer.queue, 0, NEVER)
+        self.consumer = consumer
+        self.count: i64 = count
 
 
 class Stream(Queue):
@@ -152,7 +188,16 @@ class Stream(Queue):
         """Gives what was read for it: with READER_BYTES there may be more."""
         cursor = consumer.cursor
         used: i64 = 0
+        # Whoever watches wants to see each message.
+        takes_runs = consumer.takes_runs and not self.node.is_watched
         while used < READER_BYTES and consumer.can_take():
+            run = consumer.next_run() if takes_runs else None
+            if run is not None:
+                used += len(run.data)
+                self.counters.delivered += run.count
+                self.unacked += run.count
+                consumer.send_run(run)
+                continue
             record = cursor.next()
             if record is None:
                 break
@@ -171,8 +216,7 @@ class Stream(Queue):
     # -- settling --------------------------------------------------------------------------------------------------
 
     def ack(self, entry: Entry) -> None:
-        self.counters.acked += 1
-        self._give_back(entry)
+        self.counters.acked += self._give_back(entry)
 
     def reject(self, entry: Entry) -> None:
         self._give_back(entry)
@@ -182,11 +226,13 @@ class Stream(Queue):
             self._give_back(entry)
         self.drain()
 
-    def _give_back(self, entry: Entry) -> None:
-        self.unacked -= 1
+    def _give_back(self, entry: Entry) -> i64:
+        count: i64 = entry.count if isinstance(entry, RunPlace) else 1
+        self.unacked -= count
         consumer = entry.consumer
         if consumer is not None:
-            consumer.unacked -= 1
+            consumer.unacked -= count
+        return count
 
     def purge(self) -> i64:
         raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self._resource()}")

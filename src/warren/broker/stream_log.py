@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.amqp.stamp import stamped
+from warren.amqp.stream_run import StreamRun
 from warren.broker.backing import Backing
 from warren.broker.message import Message
 
@@ -51,6 +52,10 @@ class StreamCursor:
     def next(self) -> StreamRecord | None:
         """The next record that is committed; None when there is none yet."""
         raise NotImplementedError
+
+    def next_run(self, most_bytes: i64, most: i64) -> StreamRun | None:
+        """The next records in one piece; None when there is none, or `next` has to give it on its own."""
+        return None
 
     def close(self) -> None:
         """It will not be used again."""

@@ -17,6 +17,7 @@ _SECONDS_MAX: Final = 9_223_372_036_854
 
 def record_batch(deliveries: Deliveries, queue: str) -> pa.RecordBatch:
     count = deliveries.count
+    frames = pa.py_buffer(deliveries.frames())
     seconds = _sparse_numbers(deliveries.timestamp, count, pa.int64())
     properties = []
     for name, kind in PROPERTIES:
@@ -27,9 +28,9 @@ def record_batch(deliveries: Deliveries, queue: str) -> pa.RecordBatch:
         else:
             properties.append(_sparse_numbers(getattr(deliveries, name), count, pa.int32()))
     columns = [
-        _full(deliveries.body, count, pa.binary()),
-        _valid_text(_full(deliveries.exchange, count, pa.string())),
-        _valid_text(_full(deliveries.routing_key, count, pa.string())),
+        _full(deliveries.body, frames, count, pa.binary()),
+        _valid_text(_full(deliveries.exchange, frames, count, pa.string())),
+        _valid_text(_full(deliveries.routing_key, frames, count, pa.string())),
         pa.repeat(pa.scalar(queue, pa.string()), count),
         pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(deliveries.places.getvalue())]),
         _moments(seconds),
@@ -41,9 +42,11 @@ def record_batch(deliveries: Deliveries, queue: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
-def _full(column: Column, count: int, kind: pa.DataType) -> pa.Array:
-    ends = pa.py_buffer(_ZERO + column.ends.getvalue())
-    return pa.Array.from_buffers(kind, count, [None, ends, pa.py_buffer(column.values.getvalue())])
+def _full(column: Column, frames: pa.Buffer, count: int, kind: pa.DataType) -> pa.Array:
+    """The edges are those of values and of what lies between two of them, which is left out."""
+    edges = pa.py_buffer(column.edges.getvalue())
+    all_of_them = pa.Array.from_buffers(kind, max(0, 2 * count - 1), [None, edges, frames])
+    return all_of_them.take(pa.array(np.arange(0, 2 * count, 2)))
 
 
 def _sparse(column: SparseColumn, count: int, kind: pa.DataType) -> pa.Array:

@@ -7,11 +7,12 @@ message leaves nothing on the way.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
+from warren.amqp.constants import FRAME_OVERHEAD
 from warren.amqp.deliveries import Deliveries, without_heartbeats
 from warren.amqp.fields import Field, Table
 from warren.amqp.methods import (
@@ -23,10 +24,12 @@ from warren.amqp.methods import (
     BasicQosOk,
     Method,
 )
+from warren.amqp.stream_run import RUNS_ARGUMENT
 from warren.client.address import Target
 from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
+from warren.store.stream_rows import StreamRows
 
 PRODUCT: Final = "warren spark"
 HEARTBEAT: Final = 30
@@ -51,6 +54,8 @@ class Range:
     expected: int = 0
     # The folder with what retention took from the stream; empty when there is none.
     archive: str = ""
+    # Many messages of a stream in one delivery, from a broker that knows how.
+    in_runs: bool = True
 
     @property
     def is_of_queue(self) -> bool:
@@ -59,7 +64,8 @@ class Range:
     def arguments(self) -> Table:
         if self.is_of_queue:
             return {"x-browse": Field("t", True), "x-browse-from": Field("l", self.start)}
-        return {STREAM_OFFSET: Field("l", self.start)}
+        # Warren sends many messages at once then; RabbitMQ takes no notice.
+        return {STREAM_OFFSET: Field("l", self.start), RUNS_ARGUMENT: Field("t", self.in_runs)}
 
 
 class DataLoss(WarrenError):
@@ -83,12 +89,19 @@ def consume(client: Client, queue: str, prefetch: int, arguments: Table, exclusi
 def read_range(target: Target, span: Range, prefetch: int, timeout: float, fails: bool) -> Iterator[pa.RecordBatch]:
     """With `fails`, messages that are gone from the range raise; else what is left of it is read."""
     client = open_client(target, timeout)
+    reader = RangeReader(client, span, prefetch, fails)
     try:
-        yield from RangeReader(client, span, prefetch, fails).batches()
+        yield from reader.batches()
     except BaseException:
         client.abandon()
         raise
-    client.leave()
+    if reader.is_done:
+        client.leave()
+        return
+    # Damage in a run. The broker passes over it, in a way that is the same for all, when it sends one by one.
+    client.abandon()
+    rest = replace(span, start=reader.next_place, in_runs=False)
+    yield from read_range(target, rest, prefetch, timeout, fails)
 
 
 class RangeReader:
@@ -97,48 +110,74 @@ class RangeReader:
         self._span = span
         self._fails = fails
         self._prefetch = max(1, min(prefetch, span.end - span.start))
+        # What was received and how much of it was taken.
         self._unread = b""
+        self._at = 0
         self._acked = 0
-        self._last_place = span.start - 1
+        self.next_place = span.start
         self._is_first = True
         self._read = 0
-        self._deliveries = self._collector()
+        self._has_runs = False
+        self._rows = self._collector()
+
+    @property
+    def is_done(self) -> bool:
+        return self.next_place >= self._span.end
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         span = self._span
-        if span.end <= span.start:
+        if self.is_done:
             return
         consume(self._client, span.name, self._prefetch, span.arguments())
         self._unread = self._client.take_unread()
-        while self._last_place < span.end - 1:
+        while not self.is_done and not self._is_damaged():
             self._take()
-            collected = self._deliveries
+            collected = self._rows
             if collected.count >= BATCH_ROWS or collected.size >= BATCH_BYTES:
-                self._deliveries = self._collector()
+                self._rows = self._collector()
                 self._read += collected.count
                 yield record_batch(collected, span.name)
         # The next frame may have begun to come, and whoever reads on must begin with it.
-        self._client.put_back(self._unread)
-        self._check_count(self._read + self._deliveries.count)
-        if self._deliveries.count:
-            yield record_batch(self._deliveries, span.name)
+        self._client.put_back(self._unread[self._at :])
+        self._check_count(self._read + self._rows.count)
+        if self._rows.count:
+            yield record_batch(self._rows, span.name)
 
-    def _collector(self) -> Deliveries:
-        deliveries = Deliveries(self._span.place_header)
-        deliveries.limit(self._span.start, self._span.end)
-        return deliveries
+    def _collector(self) -> StreamRows | Deliveries:
+        rows = Deliveries(SEQUENCE) if self._span.is_of_queue else StreamRows()
+        rows.limit(self._span.start, self._span.end)
+        return rows
+
+    def _is_damaged(self) -> bool:
+        damaged = isinstance(self._rows, StreamRows) and self._rows.is_damaged
+        if damaged and self._fails:
+            raise data_loss(self._span.name, self.next_place, self.next_place + 1)
+        return damaged
 
     def _take(self) -> None:
         """As much as one record batch holds of what is there, or else wait for more."""
-        deliveries, before = self._deliveries, self._deliveries.count
-        end = deliveries.take(self._unread, 0, BATCH_ROWS - before)
-        if end:
-            self._note(deliveries)
-            self._unread = self._unread[end:]
-        elif deliveries.is_interrupted and (rest := settle_interruption(self._unread, self._span.name)) is not None:
-            self._unread = rest
+        rows = self._rows
+        end = rows.take(self._unread, self._at, BATCH_ROWS - rows.count)
+        if end > self._at:
+            self._at = end
+            self._note(rows)
+            return
+        begun = self._unread[self._at :]
+        if rows.is_interrupted and (rest := settle_interruption(begun, self._span.name)) is not None:
+            self._unread, self._at = rest, 0
         else:
-            self._unread += self._receive()
+            self._go_on_with(begun, self._receive())
+
+    def _go_on_with(self, begun: bytes, more: bytes) -> None:
+        """Most of `more` is only copied when a delivery is not complete with the frame that has begun."""
+        missing = missing_of_frame(begun)
+        if 0 < missing <= len(more):
+            delivery = begun + more[:missing]
+            if self._rows.take(delivery, 0, 1) == len(delivery):
+                self._unread, self._at = more, missing
+                self._note(self._rows)
+                return
+        self._unread, self._at = begun + more, 0
 
     def _receive(self) -> bytes:
         try:
@@ -146,37 +185,46 @@ class RangeReader:
         except ConnectionLost as lost:
             if self._span.is_of_queue and isinstance(lost.__cause__, TimeoutError):
                 # The last message of the range was there when the batch was planned.
-                raise data_loss(self._span.name, self._last_place + 1, self._span.end) from lost
+                raise data_loss(self._span.name, self.next_place, self._span.end) from lost
             raise
 
-    def _note(self, deliveries: Deliveries) -> None:
-        if deliveries.last_place < 0:
+    def _note(self, rows: Deliveries) -> None:
+        if isinstance(rows, StreamRows):
+            self._has_runs = rows.has_runs
+            if rows.is_damaged and rows.last_place < 0:
+                return
+        if rows.last_place < 0:
             raise WarrenError(f"{self._span.name!r} is no stream: its messages have no {self._span.place_header}")
         if self._is_first:
             self._is_first = False
-            self._check_start(deliveries)
-        self._last_place = deliveries.last_place
-        self._give_credit(deliveries.last_tag)
+            self._check_start(rows)
+            self._acked = 0 if self._span.is_of_queue else rows.first_place - 1
+        self.next_place = rows.last_place + 1
+        # A run has one tag for many messages, and a queue has sequences without a message.
+        self._give_credit(rows.last_tag, rows.last_tag if self._span.is_of_queue else rows.last_place)
 
-    def _check_start(self, deliveries: Deliveries) -> None:
-        first = deliveries.first_place
+    def _check_start(self, rows: Deliveries) -> None:
+        first = rows.first_place
         if first > self._span.start and self._fails and not self._span.is_of_queue:
             raise data_loss(self._span.name, self._span.start, min(first, self._span.end))
 
     def _check_count(self, count: int) -> None:
-        missing = self._span.expected - count
+        span = self._span
+        # A stream of RabbitMQ has offsets that stand for no message.
+        missing = (span.end - span.start if self._has_runs else span.expected) - count
         if missing > 0 and self._fails:
             raise DataLoss(
-                f"{missing} messages of {self._span.name!r} are gone before they were read: they have expired, or "
-                "somebody else took them; with option failOnDataLoss=false the query goes on with what is left"
+                f"{missing} messages of {span.name!r} are gone before they were read: "
+                f"{'their file is damaged' if self._has_runs else 'they have expired, or somebody else took them'}; "
+                "with option failOnDataLoss=false the query goes on with what is left"
             )
 
-    def _give_credit(self, last_tag: int) -> None:
-        unacked = last_tag - self._acked
-        missing = self._span.end - 1 - self._last_place
+    def _give_credit(self, tag: int, position: int) -> None:
+        unacked = position - self._acked
+        missing = self._span.end - self.next_place
         if unacked * 2 >= self._prefetch and missing > self._prefetch - unacked:
-            self._client.send([frame_of(BasicAck(last_tag, True))])
-            self._acked = last_tag
+            self._client.send([frame_of(BasicAck(tag, True))])
+            self._acked = position
 
 
 def data_loss(name: str, start: int, end: int) -> DataLoss:
@@ -197,6 +245,14 @@ def settle_interruption(data: bytes, name: str) -> bytes | None:
     if isinstance(method, BasicCancel):
         raise WarrenError(f"the broker cancelled the consumer of {name!r}: it was deleted")
     raise refusal(method)
+
+
+def missing_of_frame(data: bytes) -> int:
+    """How many bytes the last frame lacks; 0 when it is whole, -1 when its size is not there yet."""
+    at = 0
+    while len(data) - at >= FRAME_OVERHEAD:
+        at += int.from_bytes(data[at + 3 : at + 7], "big") + FRAME_OVERHEAD
+    return at - len(data) if at >= len(data) else -1
 
 
 def first_other_method(data: bytes) -> Method | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.amqp.stream_run import StreamRun
 from warren.broker.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
 from warren.store.format import RECORD_HEADER_SIZE, SYNCED, next_record, record_at, write_record
 from warren.store.stream_archive import archive_folder
@@ -39,6 +40,8 @@ FILE_BYTES: Final[i64] = 64 * 1024 * 1024
 _OFFSET_COLUMN: Final[i64] = 0
 _TIME_COLUMN: Final[i64] = 8
 _ERROR: Final = 40
+# A run may have this part of it in vain.
+_WASTE: Final[i64] = 16
 
 
 class Block:
@@ -260,12 +263,12 @@ class DiskCursor(StreamCursor):
             data = self._data
             at = self._at
             if at >= len(data):
-                if not self._refill(segment):
+                if not self._refill(segment, BLOCK_BYTES):
                     return None
                 continue
             end = record_at(data, at, segment.seed, self._base + at)
             if end < 0:
-                self._mend(segment)
+                self._mend(segment, BLOCK_BYTES)
                 continue
             self._at = end
             if data[at + 2] != STREAM_MESSAGE:
@@ -274,6 +277,62 @@ class DiskCursor(StreamCursor):
             if offset >= self.next_offset:
                 self.next_offset = offset + 1
                 return read_stream_record(data, at, end)
+
+    def next_run(self, most_bytes: i64, most: i64) -> StreamRun | None:
+        """Only heads of records are looked at. A block is read as large as a run, and mostly becomes one as it is."""
+        while True:
+            segment = self._segment
+            if segment is None or segment.is_gone:
+                if not self._enter():
+                    return None
+                continue
+            if self._at >= len(self._data):
+                if not self._refill(segment, most_bytes):
+                    return None
+                continue
+            self._pass_over()
+            run = self._cut_run(segment, most_bytes, most)
+            if run is not None:
+                return run
+            if self._at < len(self._data):
+                if 0 <= claimed_size(self._data, self._at) <= len(self._data) - self._at:
+                    # Too long for a run.
+                    return None
+                self._mend(segment, most_bytes)
+
+    def _pass_over(self) -> None:
+        """What is not wanted: other records, and messages before the first one that is."""
+        data = self._data
+        at = self._at
+        size = claimed_size(data, at)
+        while 0 <= size <= len(data) - at:
+            if data[at + 2] == STREAM_MESSAGE and offset_of(data, at) >= self.next_offset:
+                break
+            at += size
+            size = claimed_size(data, at)
+        self._at = at
+
+    def _cut_run(self, segment: StreamSegment, most_bytes: i64, most: i64) -> StreamRun | None:
+        data = self._data
+        total: i64 = len(data)
+        start = self._at
+        at = start
+        limit = min(total, start + most_bytes)
+        count: i64 = 0
+        while count < most:
+            size = claimed_size(data, at)
+            if size < 0 or at + size > limit:
+                break
+            if data[at + 2] == STREAM_MESSAGE:
+                self.next_offset = offset_of(data, at) + 1
+                count += 1
+            at += size
+        if count == 0:
+            return None
+        self._at = at
+        # The beginning of one more record in the run costs less than a copy without it.
+        is_whole = start == 0 and limit == total and count < most and total - at < total // _WASTE
+        return StreamRun(data if is_whole else data[start:at], segment.seed, self._base + start, count)
 
     def close(self) -> None:
         segment = self._segment
@@ -304,7 +363,7 @@ class DiskCursor(StreamCursor):
         self._base = position
         self._at = 0
 
-    def _refill(self, segment: StreamSegment) -> bool:
+    def _refill(self, segment: StreamSegment, size: i64) -> bool:
         """False at the end of what may be read."""
         position = self._base + self._at
         if position >= segment.durable:
@@ -320,7 +379,7 @@ class DiskCursor(StreamCursor):
             self._base = block.start
             self._at = position - block.start
             return True
-        self._read(segment, position, BLOCK_BYTES)
+        self._read(segment, position, size)
         if not self._data:
             self._go_to(self._log.wound(segment, position))
         return True
@@ -329,13 +388,13 @@ class DiskCursor(StreamCursor):
         self._go_to(position)
         self._data = self._log.read(segment, position, min(size, segment.durable - position))
 
-    def _mend(self, segment: StreamSegment) -> None:
+    def _mend(self, segment: StreamSegment, size: i64) -> None:
         """No whole record here: the block ends within it, or it is damaged."""
         position = self._base + self._at
         available = len(self._data) - self._at
         needed = max(claimed_size(self._data, self._at), RECORD_HEADER_SIZE)
         if available < needed <= segment.durable - position:
-            self._read(segment, position, max(needed, BLOCK_BYTES))
+            self._read(segment, position, max(needed, size))
             if len(self._data) >= needed:
                 return
         self._go_to(self._log.wound(segment, position))

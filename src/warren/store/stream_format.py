@@ -12,7 +12,6 @@ headers, the body frames. A checksum starts from where its record stands and in 
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final
 
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
@@ -20,6 +19,7 @@ from mypy_extensions import i16, i32, i64
 
 from warren.broker.message import short
 from warren.broker.stream_log import StreamRecord
+from warren.checksum import crc32
 from warren.errors import WarrenError
 from warren.store.format import RECORD_HEADER_SIZE, RECORD_MAGIC, write_record
 
@@ -31,7 +31,7 @@ INDEX_ENDING: Final = ".stream-index"
 
 _HEAD: Final = struct.Struct(">8sHHQQQ")
 # Of a record's payload: what comes before filter, suffix and content.
-_FACTS: Final[i64] = 26
+FACTS_SIZE: Final[i64] = 26
 
 
 def file_name(incarnation: str, number: int) -> str:
@@ -52,7 +52,7 @@ def parse_name(name: str, ending: str) -> tuple[str, int] | None:
 
 def file_seed(incarnation: str, number: int) -> int:
     """What tells the records of one file from those of all others."""
-    return zlib.crc32(incarnation.encode("utf-8", "surrogateescape"), number & 0xFFFFFFFF)
+    return crc32(incarnation.encode("utf-8", "surrogateescape"), number & 0xFFFFFFFF)
 
 
 class FileHeader:
@@ -72,7 +72,7 @@ class FileHeader:
         size = _HEAD.size + len(names) + 4
         head = _HEAD.pack(FILE_MAGIC, VERSION, size, self.number, self.previous_size, self.first_offset) + names
         self.size = size
-        return head + struct.pack(">I", zlib.crc32(head))
+        return head + struct.pack(">I", crc32(head))
 
 
 def read_file_header(data: bytes, incarnation: str, number: int) -> FileHeader | None:
@@ -82,7 +82,7 @@ def read_file_header(data: bytes, incarnation: str, number: int) -> FileHeader |
     magic, version, size, own, previous_size, first_offset = _HEAD.unpack(data[: _HEAD.size])
     if magic != FILE_MAGIC or not _HEAD.size + 4 <= size <= len(data):
         return None
-    if data[size - 4 : size] != struct.pack(">I", zlib.crc32(data[: size - 4])):
+    if data[size - 4 : size] != struct.pack(">I", crc32(data[: size - 4])):
         return None
     if version != VERSION:
         raise WarrenError(f"a file of a stream has version {version} and this Warren reads version {VERSION}")
@@ -117,7 +117,7 @@ def read_stream_record(data: bytes, at: i64, end: i64) -> StreamRecord:
     """Of a record [at, end) whose checksum was found right."""
     start = at + RECORD_HEADER_SIZE
     filter_size = i64(read_i32_be(data, start + 20))
-    place = start + _FACTS
+    place = start + FACTS_SIZE
     value: bytes | None = None
     if filter_size >= 0:
         value = data[place : place + filter_size]

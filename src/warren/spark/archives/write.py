@@ -15,12 +15,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from warren.amqp.deliveries import Deliveries
 from warren.errors import WarrenError
 from warren.spark.archives.files import UNFINISHED, file_name, make_durable
 from warren.spark.columns import record_batch
 from warren.spark.schema import ARROW
-from warren.store.stream_archive import ArchiveJob, Deliverer
+from warren.store.stream_archive import ArchiveJob
+from warren.store.stream_rows import StreamRows
 from warren.store.whole_files import read_start
 
 STORED_AT: Final = "stored_at"
@@ -61,23 +61,22 @@ def _write(path: Path, job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
 
 def _batches(job: ArchiveJob, is_wanted: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
     data = read_start(job.log.logs.disk, job.source, job.size)
-    deliverer = Deliverer(data, job.header_size, job.seed)
-    collected, times = Deliveries("x-stream-offset"), b""
-    while True:
+    at, collected = job.header_size, StreamRows()
+    while at < len(data):
         begun = time.monotonic()
-        frames = deliverer.next(STEP_ROWS, STEP_BYTES)
-        collected.take(frames, 0, STEP_ROWS)
-        times += deliverer.times
+        at = collected.take_records(data, at, job.seed, STEP_ROWS, STEP_BYTES)
         if not is_wanted():
             raise WarrenError("given up: the broker stops, or the stream was deleted")
-        if collected.count and (collected.count >= GROUP_ROWS or collected.size >= GROUP_BYTES or not frames):
-            yield _with_times(record_batch(collected, job.stream), times)
-            collected, times = Deliveries("x-stream-offset"), b""
-        if not frames:
-            return
+        if collected.count >= GROUP_ROWS or collected.size >= GROUP_BYTES:
+            yield _with_times(collected, job.stream)
+            collected = StreamRows()
         time.sleep(time.monotonic() - begun)
+    if collected.count:
+        yield _with_times(collected, job.stream)
 
 
-def _with_times(batch: pa.RecordBatch, times: bytes) -> pa.RecordBatch:
-    stored = pa.Array.from_buffers(SCHEMA.field(STORED_AT).type, batch.num_rows, [None, pa.py_buffer(times)])
+def _with_times(collected: StreamRows, stream: str) -> pa.RecordBatch:
+    batch = record_batch(collected, stream)
+    times = pa.py_buffer(collected.times.getvalue())
+    stored = pa.Array.from_buffers(SCHEMA.field(STORED_AT).type, batch.num_rows, [None, times])
     return pa.RecordBatch.from_arrays([*batch.columns, stored], schema=SCHEMA)

@@ -1,0 +1,106 @@
+"""Streams of Warren are read in runs, many messages in one delivery: with the same rows, and no damage unnoticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pika
+import pyarrow as pa
+import pytest
+
+from tests.spark.broker_under_test import BrokerUnderTest, numbered
+from warren import Broker
+from warren.amqp.deliveries import Deliveries
+from warren.client.address import parse_uri
+from warren.spark.consume import DataLoss, Range, RangeReader, read_range
+from warren.store.stream_rows import StreamRows
+
+
+def read(uri: str, span: Range, prefetch: int = 10_000, fails: bool = True) -> pa.Table:
+    return pa.Table.from_batches(list(read_range(parse_uri(uri), span, prefetch, 10, fails)))
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[StreamRows]:
+    """What was collected: whether it came in runs cannot be told from the rows."""
+    found: list[StreamRows] = []
+    collect = RangeReader._collector
+
+    def noted(reader: RangeReader) -> StreamRows | Deliveries:
+        rows = collect(reader)
+        assert isinstance(rows, StreamRows)
+        found.append(rows)
+        return rows
+
+    monkeypatch.setattr(RangeReader, "_collector", noted)
+    return found
+
+
+def mixed(broker: BrokerUnderTest) -> tuple[str, int]:
+    """Messages of all sorts: longer than a frame, without a body, with every property, some with a filter value."""
+    name = broker.make()
+    everything = pika.BasicProperties(
+        "text/plain", "utf-8", {"a": 1, "b": "two"}, 2, 5, "c", "r", "9999", "id", 1_700_000_000, "t", "guest", "app"
+    )
+    filtered = pika.BasicProperties(headers={"x-stream-filter-value": "v"})
+    bodies = [bytes([number % 251]) * size for number, size in enumerate((0, 10, 131_064, 131_065, 300_000, 1000) * 8)]
+    with broker.channel() as channel:
+        channel.confirm_delivery()
+        for number, body in enumerate(bodies):
+            channel.basic_publish("", name, body, (None, everything, filtered)[number % 3])
+    return name, len(bodies)
+
+
+@pytest.mark.parametrize("prefetch", [1, 5, 10_000])
+def test_runs_have_the_rows_that_single_messages_have(
+    warren: BrokerUnderTest, seen: list[StreamRows], prefetch: int
+) -> None:
+    name, count = mixed(warren)
+    alone = read(warren.uri, Range(name, 0, count, in_runs=False))
+    assert not any(rows.has_runs for rows in seen)
+    assert alone.num_rows == count
+    assert read(warren.uri, Range(name, 0, count), prefetch).equals(alone)
+    assert any(rows.has_runs for rows in seen)
+    assert read(warren.uri, Range(name, 7, count - 5), prefetch).equals(alone.slice(7, count - 12))
+
+
+def test_small_frames_carry_short_runs(tmp_path: Path, seen: list[StreamRows]) -> None:
+    with Broker(data_dir=str(tmp_path), frame_max=4096) as broker:
+        warren = BrokerUnderTest(broker.url, is_warren=True)
+        name = warren.make()
+        warren.publish(name, numbered(500))
+        assert read(warren.uri, Range(name, 0, 500)).column("body").to_pylist() == numbered(500)
+        assert any(rows.has_runs for rows in seen)
+
+
+def test_a_broker_without_files_sends_single_messages(seen: list[StreamRows]) -> None:
+    with Broker() as broker:
+        warren = BrokerUnderTest(broker.url, is_warren=True)
+        name = warren.make()
+        warren.publish(name, numbered(50))
+        assert read(warren.uri, Range(name, 0, 50)).column("body").to_pylist() == numbered(50)
+        assert not any(rows.has_runs for rows in seen)
+
+
+def test_nobody_can_publish_what_looks_like_a_run(warren: BrokerUnderTest) -> None:
+    with warren.channel() as channel, pytest.raises(pika.exceptions.ChannelClosedByBroker, match="reserved prefix"):
+        channel.exchange_declare("amq.stream.run", "fanout")
+
+
+def test_damage_in_a_run_is_missed_or_passed_over(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path)) as broker:
+        warren = BrokerUnderTest(broker.url, is_warren=True)
+        name = warren.make()
+        warren.publish(name, numbered(100))
+    (file,) = (tmp_path / "messages").glob("*.stream")
+    data = bytearray(file.read_bytes())
+    at = data.index(numbered(1, 42)[0] + b"\xce")
+    data[at] ^= 1
+    file.write_bytes(data)
+    with Broker(data_dir=str(tmp_path)) as broker:
+        warren = BrokerUnderTest(broker.url, is_warren=True)
+        with pytest.raises(DataLoss, match=f"messages 42 to 42 of '{name}' are gone"):
+            read(warren.uri, Range(name, 0, 100))
+        rest = read(warren.uri, Range(name, 0, 100), fails=False)
+        assert rest.column("body").to_pylist() == [*numbered(42), *numbered(57, 43)]
+        assert rest.column("offset").to_pylist() == [*range(42), *range(43, 100)]
