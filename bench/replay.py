@@ -2,8 +2,8 @@
 
     python -m bench.replay
 
-Three figures in one run: nobody replays; ten replay, each at a pace that leaves this machine's cores to the broker and
-the publisher; ten replay as fast as they can, which on few cores is a contest for the processor as well.
+Three figures in each round: nobody replays; ten replay, each at a pace; ten replay as fast as they can, which on few
+cores is a contest for the processor as well.
 """
 
 from __future__ import annotations
@@ -140,15 +140,14 @@ def main(megabytes: int, seconds: float, rounds: int) -> None:
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder, broker(Path(folder)) as uri:
         (pid,) = [int(child) for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
         stream = fill(uri, SIZE, megabytes * 1024)
-        alone, paced = [], []
+        rates: dict[str, list[int]] = {}
         for _ in range(rounds):
-            alone.append(measure(uri, stream, pid, "none", 0, seconds).published_per_second)
-            figure = measure(uri, stream, pid, f"ten, {PACE:,} a second each", PACE, seconds)
-            paced.append(figure.published_per_second)
-        measure(uri, stream, pid, "ten, as fast as they can", 0, seconds)
-    click.echo(
-        f"with ten at their pace, publishing goes at {median(paced) / median(alone):.0%} of {median(alone):,.0f}/s"
-    )
+            for readers, pace in (("none", 0), (f"ten, {PACE:,} a second each", PACE), ("ten, as fast as they can", 0)):
+                figure = measure(uri, stream, pid, readers, pace, seconds)
+                rates.setdefault(readers, []).append(figure.published_per_second)
+    alone = median(rates.pop("none"))
+    for readers, found in rates.items():
+        click.echo(f"{readers}: publishing goes at {median(found) / alone:.0%} of {alone:,.0f}/s")
 
 
 if __name__ == "__main__":

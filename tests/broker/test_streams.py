@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.harness import ChannelClient, Seen, World
+from tests.broker.harness import ChannelClient, Seen, World, frame, publish_frames
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.properties import Properties
@@ -182,15 +182,70 @@ def test_a_cancelled_reader_gets_no_more(channel: ChannelClient) -> None:
 
 def test_a_long_stream_is_handed_out_a_share_in_each_turn(world: World, channel: ChannelClient) -> None:
     declare(channel)
-    for number in range(300):
+    for number in range(1000):
         channel.publish(bytes([number % 256]) * 4000, "s")
     reader = world.channel()
     reader.qos(1000)
     wire = reader.client.wire
     writes = wire.writes
     consume(reader, x_stream_offset=Field("S", "first"))
-    assert offsets(reader.deliveries()) == list(range(300))
-    assert wire.writes - writes >= 300 * 4000 // 65536 // 2
+    assert offsets(reader.deliveries()) == list(range(1000))
+    # In larger ones as soon as the end is near.
+    assert wire.writes - writes >= 700 * 4000 // 65536 // 2
+
+
+def turns_under_pressure(world: World, publisher: ChannelClient, turns: int) -> None:
+    """In each of them somebody publishes more than a turn takes, and nothing else is waited for."""
+    for _ in range(turns):
+        publisher.client.connection.feed(publish_frames(1, bytes(70_000), "q"))
+        world.node.flush()
+
+
+def start_reading(reader: ChannelClient, offset: str) -> None:
+    """Without the end of the turn."""
+    table: Table = {"x-stream-offset": Field("S", offset)}
+    method = methods.BasicConsume(queue="s", consumer_tag="c", no_wait=True, arguments=table)
+    reader.client.connection.feed(frame(method, reader.number))
+
+
+def received(reader: ChannelClient) -> int:
+    reader.client.receive()
+    return len(reader.deliveries())
+
+
+def test_publishing_comes_before_replaying(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    for _ in range(400):
+        channel.publish(bytes(8000), "s")
+    readers = [world.channel() for _ in range(10)]
+    for reader in readers:
+        reader.qos(1000)
+    publisher = world.channel()
+    publisher.declare("q")
+    for reader in readers:
+        start_reading(reader, "first")
+    turns_under_pressure(world, publisher, 100)
+    replayed = sum(received(reader) for reader in readers)
+    # They go on, with a quarter at most of what is published meanwhile.
+    assert 100 * 16_384 // 2 < replayed * 8000 < 100 * 16_384 * 2
+    world.host.woken = True
+    world.flush()
+    assert replayed + sum(received(reader) for reader in readers) == 4000
+
+
+def test_publishing_does_not_hold_up_those_who_keep_up_with_it(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    for _ in range(400):
+        channel.publish(bytes(8000), "s")
+    reader = world.channel()
+    reader.qos(1000)
+    consume(reader, x_stream_offset=Field("S", "next"))
+    publisher = world.channel()
+    for _ in range(20):
+        for _ in range(3):
+            publisher.client.connection.feed(publish_frames(1, bytes(50_000), "s"))
+        world.node.flush()
+        assert received(reader) == 3
 
 
 # ---- what is delivered ----

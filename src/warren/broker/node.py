@@ -98,6 +98,9 @@ class Node:
         self.alarms: dict[str, bool] = {}
         self.alarmed = False
         self.is_stopping = False
+        self.turns: i64 = 0
+        # Somebody had more to say in this turn than a turn takes.
+        self.is_pressed = False
         # Work for the end of the turn.
         self.dirty: list[Connection] = []
         self.next_turn: list[Connection] = []
@@ -124,6 +127,8 @@ class Node:
 
     def flush(self) -> None:
         """The end of a turn: everything that happened in it takes effect outside."""
+        self.turns += 1
+        self.is_pressed = bool(self.next_turn)
         if self._draining_later:
             self._draining.update(self._draining_later)
             self._draining_later = {}

@@ -24,7 +24,14 @@ from warren.broker.policy_settings import age_in_ms
 from warren.broker.queue import Queue
 from warren.broker.stream_archive import ArchiveNotice
 from warren.broker.stream_browse import browse_stream, message_of
-from warren.broker.stream_log import KEPT_CHANNEL, SEGMENT_BYTES, StreamCursor, StreamLog, StreamRecord
+from warren.broker.stream_log import (
+    KEPT_CHANNEL,
+    RECORD_OVERHEAD,
+    SEGMENT_BYTES,
+    StreamCursor,
+    StreamLog,
+    StreamRecord,
+)
 from warren.errors import NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -32,9 +39,16 @@ if TYPE_CHECKING:
     from warren.broker.connection import Connection
     from warren.broker.node import Node
 
-# What is read in a turn, by one consumer and by all of a stream: however many replay it, those who publish have room.
+# What is read in a turn by one consumer and by all of a stream, of those who replay what was published long ago.
 READER_BYTES: Final[i64] = 65536
 TURN_BYTES: Final[i64] = 262144
+# All of them while somebody has more to publish than a turn takes: publishing comes first, and who keeps up with it.
+PRESSED_BYTES: Final[i64] = 16384
+# Whoever is no further behind than this keeps up, until it has fallen back a good deal.
+LIVE_BYTES: Final[i64] = 1 << 20
+LOST_BYTES: Final[i64] = 64 << 20
+LIVE_READER_BYTES: Final[i64] = 262144
+LIVE_TURN_BYTES: Final[i64] = 1 << 20
 # Of messages that one delivery carries.
 RUN_BYTES: Final[i64] = 131072
 _FILTER_VALUE: Final = "x-stream-filter-value"
@@ -58,6 +72,14 @@ class StreamConsumer(Consumer):
         # Stands for every message alike in the channel's list of what is unacked: an ack is worth one place.
         self.place = Entry(Message(Origin("", [""]), b"", 0, 0), queue, 0, NEVER)
         self.place.consumer = self
+        self._is_live = False
+
+    def is_live(self, log: StreamLog) -> bool:
+        """It keeps up with what is published, as far as sizes on average tell."""
+        allowed = LOST_BYTES if self._is_live else LIVE_BYTES
+        behind = log.committed - self.cursor.next_offset
+        self._is_live = behind * (log.body_bytes // max(log.length, 1) + RECORD_OVERHEAD) <= allowed
+        return self._is_live
 
     def wants(self, record: StreamRecord) -> bool:
         filters = self._filters
@@ -139,6 +161,10 @@ class Stream(Queue):
         self.readers: list[StreamConsumer] = []
         # Whose turn it was last.
         self._turn: i64 = 0
+        # What may still be read in the node's turn `_shared_in`.
+        self._shared_in: i64 = -1
+        self._live_rest: i64 = 0
+        self._replay_rest: i64 = 0
         self._set_retention()
 
     def _open_backing(self) -> Backing:
@@ -166,31 +192,47 @@ class Stream(Queue):
 
     def drain(self) -> None:
         """Everybody gets a little, and whoever could take more goes on in the next turn."""
+        self._share_out()
         readers = self.readers
         count: i64 = len(readers)
-        rest = TURN_BYTES
         goes_on = False
         turn = self._turn
         for _ in range(count):
-            if rest <= 0:
-                goes_on = True
-                break
             turn = turn + 1 if turn + 1 < count else 0
-            used = self._feed(readers[turn])
-            rest -= used
-            if used >= READER_BYTES:
+            reader = readers[turn]
+            is_live = reader.is_live(self.log)
+            if (self._live_rest if is_live else self._replay_rest) <= 0:
+                goes_on = True
+                continue
+            most = LIVE_READER_BYTES if is_live else READER_BYTES
+            used = self._feed(reader, most)
+            if is_live:
+                self._live_rest -= used
+            else:
+                self._replay_rest -= used
+            if used >= most:
                 goes_on = True
         self._turn = turn
         if goes_on:
             self.node.drain_later(self)
 
-    def _feed(self, consumer: StreamConsumer) -> i64:
-        """Gives what was read for it: with READER_BYTES there may be more."""
+    def _share_out(self) -> None:
+        """Once in a turn. Who took too much in the last one, such as a long run, has less in this."""
+        node = self.node
+        if node.turns == self._shared_in:
+            return
+        self._shared_in = node.turns
+        replay = PRESSED_BYTES if node.is_pressed else TURN_BYTES
+        self._live_rest = min(self._live_rest + LIVE_TURN_BYTES, LIVE_TURN_BYTES)
+        self._replay_rest = min(self._replay_rest + replay, replay)
+
+    def _feed(self, consumer: StreamConsumer, most: i64) -> i64:
+        """Gives what was read for it: if that is `most` there may be more."""
         cursor = consumer.cursor
         used: i64 = 0
         # Whoever watches wants to see each message.
         takes_runs = consumer.takes_runs and not self.node.is_watched
-        while used < READER_BYTES and consumer.can_take():
+        while used < most and consumer.can_take():
             run = consumer.next_run() if takes_runs else None
             if run is not None:
                 used += len(run.data)
