@@ -91,11 +91,10 @@ class SparseNumbers:
 class Deliveries:
     def __init__(self, place_header: str) -> None:
         self.count: i64 = 0
-        # Of all bodies: whoever collects should stop well before 1 GiB, because places in the frames have 32 bits.
-        self.size: i64 = 0
-        # The frames in pieces, not copied until all are there, and how long they are.
+        # The frames in pieces, not copied until all are there, and how long they are. Whoever collects should stop well
+        # before 2 GiB, because places in them have 32 bits.
         self._pieces: list[memoryview] = []
-        self._length: i64 = 0
+        self.size: i64 = 0
         # What to add to a place in the data that is being taken, and how much of it is in the pieces already.
         self._shift: i64 = 0
         self._kept: i64 = 0
@@ -161,12 +160,12 @@ class Deliveries:
 
     def _begin(self, at: i64) -> None:
         self._kept = at
-        self._shift = self._length - at
+        self._shift = self.size - at
 
     def _keep(self, data: bytes, start: i64, end: i64) -> None:
         if end > start:
             self._pieces.append(memoryview(data)[start:end])
-            self._length += end - start
+            self.size += end - start
 
     def _take_one(self, data: bytes, at: i64, size: i64) -> i64:
         """Returns `at` as long as the delivery there is not whole, or when there is none."""
@@ -190,7 +189,7 @@ class Deliveries:
             after = next_at
         if missing != 0:
             raise FrameError("the broker sent a body of another size than announced")
-        self._add(data, at, header_at, body_at, after, body_size)
+        self._add(data, at, header_at, body_at, after)
         return after
 
     def _frame_after(self, data: bytes, at: i64, size: i64, kind: i64) -> i64:
@@ -210,7 +209,7 @@ class Deliveries:
             raise FrameError("the broker sent a frame without an end")
         return after
 
-    def _add(self, data: bytes, at: i64, header_at: i64, body_at: i64, after: i64, body_size: i64) -> None:
+    def _add(self, data: bytes, at: i64, header_at: i64, body_at: i64, after: i64) -> None:
         properties_at: i64 = header_at + _PREFIX + _HEADER_FIXED
         flags: i64 = i64(read_i16_be(data, properties_at - 2)) & 0xFFFF
         # A short string, the consumer tag, stands between the method's id and the delivery tag.
@@ -221,7 +220,6 @@ class Deliveries:
             return
         self.redelivered.append(i64(data[tag_at + 8]) & 1)
         self._add_row(data, place, tag_at + 9, header_at, body_at, after)
-        self.size += body_size
 
     def _is_left_out(self, place: i64) -> bool:
         if place != _NO_PLACE:
@@ -252,12 +250,12 @@ class Deliveries:
             return
         # In several frames: the parts follow those together.
         self._keep(data, self._kept, after)
-        start = self._length
+        start = self.size
         while at < after:
             end: i64 = at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
             self._keep(data, at + _PREFIX, end - 1)
             at = end
-        self.body.add(start, self._length)
+        self.body.add(start, self.size)
         self._begin(after)
 
     def _place_of(self, data: bytes, at: i64, flags: i64) -> i64:

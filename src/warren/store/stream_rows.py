@@ -11,7 +11,7 @@ from warren.amqp.constants import FRAME_OVERHEAD
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, check_version, position_of, seed_of
 from warren.store.format import RECORD_HEADER_SIZE, next_record, record_at
-from warren.store.stream_format import FACTS_SIZE, STREAM_MESSAGE, body_size_of, claimed_size, offset_of, timestamp_of
+from warren.store.stream_format import FACTS_SIZE, STREAM_MESSAGE, claimed_size, offset_of, timestamp_of
 
 OFFSET_HEADER: Final = "x-stream-offset"
 # type(1) channel(2) size(4)
@@ -33,9 +33,9 @@ class StreamRows(Deliveries):
     def take_records(self, data: bytes, at: i64, seed: i64, most: i64, most_bytes: i64) -> i64:
         """Of a file: rows from `at` on, until there are so many more of them; damage is passed over."""
         total: i64 = len(data)
-        enough, enough_bytes = self.count + most, self.size + most_bytes
+        enough, stop = self.count + most, min(total, at + most_bytes)
         self._begin(at)
-        while at < total and self.count < enough and self.size < enough_bytes:
+        while at < stop and self.count < enough:
             end = record_at(data, at, seed, at)
             if end < 0:
                 found = next_record(data, at + 1, seed)
@@ -46,9 +46,9 @@ class StreamRows(Deliveries):
         self._keep(data, self._kept, at)
         return at
 
-    def _add(self, data: bytes, at: i64, header_at: i64, body_at: i64, after: i64, body_size: i64) -> None:
+    def _add(self, data: bytes, at: i64, header_at: i64, body_at: i64, after: i64) -> None:
         if not data.startswith(RUN_SUFFIX, header_at - len(RUN_SUFFIX)):
-            super()._add(data, at, header_at, body_at, after, body_size)
+            super()._add(data, at, header_at, body_at, after)
             return
         self.last_tag = read_i64_be(data, header_at - len(RUN_SUFFIX) - 9)
         self.has_runs = True
@@ -85,4 +85,3 @@ class StreamRows(Deliveries):
         self.redelivered.append(0)
         write_i64_le(self.times, timestamp_of(data, at))
         self._add_row(data, offset, suffix_at, header_at, body_at, end)
-        self.size += body_size_of(data, at)
