@@ -33,14 +33,17 @@ def java_options(archive: Path = ARCHIVE) -> str:
 def prepare() -> None:
     """For all that this process and those below it start."""
     os.environ[VARIABLE] = java_options()
-    os.environ["PYSPARK_PYTHON"] = str(quick_python())
+    # Spark takes the first for functions, and the second for all that a data source is asked.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(quick_python())
 
 
 def quick_python() -> Path:
-    """Ours, without the archive that Spark puts first: from there each process compiles all of pyspark anew."""
+    """Ours, without the archives that Spark puts first: from there each process compiles all of pyspark anew, and reads
+    the list of what is in a jar of classes whenever Spark has it look for new modules."""
     BUILD.mkdir(exist_ok=True)
     script, draft = BUILD / "quick-python", BUILD / f"quick-python.{os.getpid()}"
-    without = "sed 's#[^:]*/pyspark.zip##g; s#[^:]*/py4j[^:]*.zip##g; s#::*#:#g; s#^:##'"
+    archives = ("pyspark.zip", "py4j[^:]*.zip", "spark-core_[^:]*.jar")
+    without = "sed '" + "".join(f"s#[^:]*/{name}##g; " for name in archives) + "s#::*#:#g; s#^:##'"
     draft.write_text(f'#!/bin/sh\nPYTHONPATH=$(echo "$PYTHONPATH" | {without}) exec {sys.executable} "$@"\n')
     draft.chmod(0o755)
     draft.replace(script)
