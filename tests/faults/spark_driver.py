@@ -3,6 +3,7 @@ and a third that publishes what is in the stream to a queue with deduplication.
 
     python -m tests.faults.spark_driver '{"uri": ..., "folder": ..., "mode": "run" | "drain" | "bounce", ...}'
 
+`queries` names those that are wanted, if not all three.
 A batch that is repeated replaces its file, and must hold the same rows: otherwise `differences` says so.
 """
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+# What is written to files, each by a query of its own, and what is published again.
 SOURCES: Final = ("stream", "queue")
+COPY: Final = "copy"
+QUERIES: Final = (*SOURCES, COPY)
 # Small, so that there are many to be killed in, and large when it is only about getting to the end.
 BATCH: Final = 40
 LAST_BATCH: Final = 5000
@@ -38,13 +42,17 @@ class Driver:
     def __init__(self, given: dict[str, Any]) -> None:
         self._uri = str(given["uri"])
         self._folder = Path(given["folder"])
+        self._queries: list[str] = given.get("queries", QUERIES)
         self._spark = session("faults", "local[2,4]", **{"spark.ui.enabled": False})
         self._spark.dataSource.register(HookedSource)
         process = self._spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         (self._folder / "victims").write_text(f"{process.pid} {os.getpid()}")
         self.jvm = int(process.pid)
 
-    def start(self, source: str, now: bool = False) -> StreamingQuery:
+    def start(self, query: str, now: bool = False) -> StreamingQuery:
+        return self._start_copy(now) if query == COPY else self._start_files(query, now)
+
+    def _start_files(self, source: str, now: bool) -> StreamingQuery:
         most = str(LAST_BATCH if now else BATCH)
         options = {"uri": self._uri, source: f"source-{source}", "maxOffsetsPerTrigger": most, "timeout": "10"}
         if source == "stream":
@@ -55,7 +63,7 @@ class Driver:
         writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
         return writer.start()
 
-    def start_copy(self, now: bool = False) -> StreamingQuery:
+    def _start_copy(self, now: bool) -> StreamingQuery:
         """From the stream to a queue that looks out for repeated messages."""
         options = {"uri": self._uri, "stream": "source-stream", "startingOffsets": "earliest", "timeout": "10"}
         frame = self._spark.readStream.format("warren").options(**options).load()
@@ -66,7 +74,7 @@ class Driver:
         return writer.start()
 
     def start_all(self) -> list[StreamingQuery]:
-        return [*(self.start(source) for source in SOURCES), self.start_copy()]
+        return [self.start(query) for query in self._queries]
 
     def _sink(self, source: str) -> Callable[[DataFrame, int], None]:
         folder = self._folder / f"rows-{source}"
@@ -106,11 +114,11 @@ class Driver:
                 raise SystemExit(str(query.exception())[:2000])
 
     def drain(self) -> None:
-        for source in SOURCES:
-            # Twice: the first may end with a batch that an earlier driver had planned.
-            for _ in range(2):
-                self.start(source, now=True).awaitTermination()
-        self.start_copy(now=True).awaitTermination()
+        # Files twice: the first time may end with a batch that an earlier driver had planned. Side by side, because
+        # each spends most of its time waiting for processes to start.
+        for queries in ([query for query in self._queries if query != COPY], self._queries):
+            for started in [self.start(query, now=True) for query in queries]:
+                started.awaitTermination()
 
     def bounce(self, rounds: int, seed: int, kills_workers: bool, stop: Path) -> None:
         """Stop and start at random times. Failed queries are started again and counted."""
