@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.kill9_broker import environment
+from tests.quick_spark import java_options
 from tests.spark.broker_under_test import BrokerUnderTest, numbered
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -17,8 +18,8 @@ SCRIPT = """
 import sys
 from warren.spark import session
 
-uri, source, target, folder = sys.argv[1:]
-conf = {"spark.ui.enabled": False, "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+uri, source, target, folder, java = sys.argv[1:]
+conf = {"spark.ui.enabled": False, "spark.executor.extraJavaOptions": java}
 spark = session("cluster", "local-cluster[2,1,1024]", **conf)
 frame = spark.readStream.format("warren").options(
     uri=uri, stream=source, startingOffsets="earliest", minPartitions="4"
@@ -39,7 +40,7 @@ spark.stop()
 def test_queries_run_on_a_cluster(warren: BrokerUnderTest, tmp_path: Path) -> None:
     source, target = warren.make(), warren.make()
     warren.publish(source, numbered(1000))
-    command = [sys.executable, "-c", SCRIPT, warren.uri, source, target, str(tmp_path)]
+    command = [sys.executable, "-c", SCRIPT, warren.uri, source, target, str(tmp_path), java_options()]
     run = subprocess.run(command, capture_output=True, text=True, timeout=220, env=environment(), cwd=tmp_path)
     assert run.returncode == 0, run.stderr[-3000:]
     assert run.stdout.split() == ["1000", "1000", "2"]
