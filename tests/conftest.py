@@ -13,13 +13,24 @@ from tests import quick_spark
 
 SHARING = "tests/spark/"
 # Each starts what it needs, and may run in any worker.
-ALONE = ("test_cluster.py", "test_declarative.py", "::test_killed_")
+ALONE = ("test_cluster.py", "test_declarative.py")
+# Those that take half a minute: begun last, one of them would keep one worker busy while the other has nothing to do.
+LONG = ("::test_every_message_arrives_once", "docs/spark.md", "docs/message-path.md")
 
 
 def scope_of(nodeid: str) -> str:
     """Tests of one scope run in one worker."""
     is_shared = nodeid.startswith(SHARING) and not any(part in nodeid for part in ALONE)
     return SHARING if is_shared else nodeid
+
+
+def is_short(item: pytest.Item) -> bool:
+    return not any(part in item.nodeid for part in LONG)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.markexpr == "spark":
+        items.sort(key=is_short)
 
 
 @pytest.hookimpl(optionalhook=True)
