@@ -49,7 +49,7 @@ def delivery(
 
 
 def full(deliveries: Deliveries, column: Column) -> list[bytes]:
-    frames = deliveries.frames()
+    frames = bytes(deliveries.frames())
     return [frames[start:end] for start, end in struct.iter_unpack("<ii", column.edges.getvalue())]
 
 

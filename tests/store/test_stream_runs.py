@@ -63,7 +63,7 @@ def wire_of(run: StreamRun, tag: int = 1) -> bytes:
 
 
 def rows_in(rows: StreamRows) -> Records:
-    frames = rows.frames()
+    frames = bytes(rows.frames())
     bodies = [frames[start:end].decode() for start, end in struct.iter_unpack("<ii", rows.body.edges.getvalue())]
     places = [place for (place,) in struct.iter_unpack("<q", rows.places.getvalue())]
     return list(zip(places, bodies, strict=True))

@@ -91,9 +91,9 @@ class SparseNumbers:
 class Deliveries:
     def __init__(self, place_header: str) -> None:
         self.count: i64 = 0
-        # The frames in pieces, not copied until all are there, and how long they are. Whoever collects should stop well
-        # before 2 GiB, because places in them have 32 bits.
-        self._pieces: list[memoryview] = []
+        # The frames, with room behind them, and how long they are. Whoever collects should stop well before 2 GiB,
+        # because places in them have 32 bits.
+        self._frames = memoryview(b"")
         self.size: i64 = 0
         # What to add to a place in the data that is being taken, and how much of it is in the pieces already.
         self._shift: i64 = 0
@@ -154,18 +154,34 @@ class Deliveries:
         self._keep(data, self._kept, at)
         return at
 
-    def frames(self) -> bytes:
+    def frames(self) -> memoryview:
         """What the edges of columns are places in."""
-        return b"".join(self._pieces)
+        return self._frames[: self.size]
+
+    def use(self, memory: memoryview) -> None:
+        """Memory to begin with, that nobody else looks at. New memory costs more than what is copied into it."""
+        self._frames = memory
+
+    def give_up(self) -> memoryview:
+        """The memory, once the rows are somewhere else."""
+        memory, self._frames = self._frames, memoryview(b"")
+        self.size = 0
+        return memory
 
     def _begin(self, at: i64) -> None:
         self._kept = at
         self._shift = self.size - at
 
     def _keep(self, data: bytes, start: i64, end: i64) -> None:
-        if end > start:
-            self._pieces.append(memoryview(data)[start:end])
-            self.size += end - start
+        if end == start:
+            return
+        size = self.size + end - start
+        if size > len(self._frames):
+            grown = memoryview(bytearray(2 * size))
+            grown[: self.size] = self.frames()
+            self._frames = grown
+        self._frames[self.size : size] = memoryview(data)[start:end]
+        self.size = size
 
     def _take_one(self, data: bytes, at: i64, size: i64) -> i64:
         """Returns `at` as long as the delivery there is not whole, or when there is none."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from warren.amqp.constants import FRAME_OVERHEAD
@@ -34,9 +35,10 @@ from warren.store.stream_rows import StreamRows
 PRODUCT: Final = "warren spark"
 HEARTBEAT: Final = 30
 READ_BYTES: Final = 1 << 18
-# Of one record batch: large enough that its own cost does not show, small enough for any executor's memory.
+# Of one record batch: large enough that its own cost does not show, small enough for any executor's memory, and for
+# the processor's cache to be of use.
 BATCH_ROWS: Final = 16_384
-BATCH_BYTES: Final = 8 << 20
+BATCH_BYTES: Final = 4 << 20
 
 STREAM_OFFSET: Final = "x-stream-offset"
 SEQUENCE: Final = "x-sequence"
@@ -119,6 +121,8 @@ class RangeReader:
         self._read = 0
         self._has_runs = False
         self._rows = self._collector()
+        # Of numpy because it is not filled with zeros.
+        self._rows.use(np.empty(BATCH_BYTES + 2 * READ_BYTES, np.uint8).data)
 
     @property
     def is_done(self) -> bool:
@@ -134,9 +138,11 @@ class RangeReader:
             self._take()
             collected = self._rows
             if collected.count >= BATCH_ROWS or collected.size >= BATCH_BYTES:
-                self._rows = self._collector()
+                batch = record_batch(collected, span.name)
                 self._read += collected.count
-                yield record_batch(collected, span.name)
+                self._rows = self._collector()
+                self._rows.use(collected.give_up())
+                yield batch
         # The next frame may have begun to come, and whoever reads on must begin with it.
         self._client.put_back(self._unread[self._at :])
         self._check_count(self._read + self._rows.count)
