@@ -195,7 +195,7 @@ def show(figures: list[Figure]) -> None:
 
 @click.command()
 @click.option("--rows", default=1_000_000, show_default=True, help="Messages of 100 B; of 1 KiB it is a third.")
-@click.option("--runs", default=3, show_default=True, help="Measured runs of each; the median counts.")
+@click.option("--runs", default=5, show_default=True, help="Measured runs of each; the median counts.")
 def main(rows: int, runs: int) -> None:
     """Measure the Spark source and sink."""
     SCRATCH.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ from warren.store.stream_rows import StreamRows
 
 PRODUCT: Final = "warren spark"
 HEARTBEAT: Final = 30
-READ_BYTES: Final = 1 << 18
+READ_BYTES: Final = 1 << 20
 # Of one record batch: large enough that its own cost does not show, small enough for any executor's memory, and for
 # the processor's cache to be of use.
 BATCH_ROWS: Final = 16_384
