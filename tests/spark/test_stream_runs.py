@@ -87,19 +87,24 @@ def test_nobody_can_publish_what_looks_like_a_run(warren: BrokerUnderTest) -> No
         channel.exchange_declare("amq.stream.run", "fanout")
 
 
-def test_damage_in_a_run_is_missed_or_passed_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("is_head", "said"),
+    [(False, "messages 42 to 42 of '{}' are gone"), (True, "1 messages of '{}' are gone .* damaged")],
+)
+def test_damage_is_missed_or_passed_over(tmp_path: Path, is_head: bool, said: str) -> None:
+    """The reader finds out about a body, and the broker about a head, behind which it goes on with another run."""
     with Broker(data_dir=str(tmp_path)) as broker:
         warren = BrokerUnderTest(broker.url, is_warren=True)
         name = warren.make()
         warren.publish(name, numbered(100))
     (file,) = (tmp_path / "messages").glob("*.stream")
     data = bytearray(file.read_bytes())
-    at = data.index(numbered(1, 42)[0] + b"\xce")
-    data[at] ^= 1
+    body = data.index(numbered(1, 42)[0] + b"\xce")
+    data[data.rindex(b"WR", 0, body) if is_head else body] ^= 1
     file.write_bytes(data)
     with Broker(data_dir=str(tmp_path)) as broker:
         warren = BrokerUnderTest(broker.url, is_warren=True)
-        with pytest.raises(DataLoss, match=f"messages 42 to 42 of '{name}' are gone"):
+        with pytest.raises(DataLoss, match=said.format(name)):
             read(warren.uri, Range(name, 0, 100))
         rest = read(warren.uri, Range(name, 0, 100), fails=False)
         assert rest.column("body").to_pylist() == [*numbered(42), *numbered(57, 43)]

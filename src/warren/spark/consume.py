@@ -196,7 +196,7 @@ class RangeReader:
 
     def _note(self, rows: Deliveries) -> None:
         if isinstance(rows, StreamRows):
-            self._has_runs = rows.has_runs
+            self._has_runs = self._has_runs or rows.has_runs
             if rows.is_damaged and rows.last_place < 0:
                 return
         if rows.last_place < 0:
