@@ -255,17 +255,11 @@ class DiskCursor(StreamCursor):
 
     def next(self) -> StreamRecord | None:
         while True:
-            segment = self._segment
-            if segment is None or segment.is_gone:
-                if not self._enter():
-                    return None
-                continue
+            segment = self._reach(BLOCK_BYTES)
+            if segment is None:
+                return None
             data = self._data
             at = self._at
-            if at >= len(data):
-                if not self._refill(segment, BLOCK_BYTES):
-                    return None
-                continue
             end = record_at(data, at, segment.seed, self._base + at)
             if end < 0:
                 self._mend(segment, BLOCK_BYTES)
@@ -281,15 +275,9 @@ class DiskCursor(StreamCursor):
     def next_run(self, most_bytes: i64, most: i64) -> StreamRun | None:
         """Only heads of records are looked at. A block is read as large as a run, and mostly becomes one as it is."""
         while True:
-            segment = self._segment
-            if segment is None or segment.is_gone:
-                if not self._enter():
-                    return None
-                continue
-            if self._at >= len(self._data):
-                if not self._refill(segment, most_bytes):
-                    return None
-                continue
+            segment = self._reach(most_bytes)
+            if segment is None:
+                return None
             self._pass_over()
             run = self._cut_run(segment, most_bytes, most)
             if run is not None:
@@ -299,6 +287,18 @@ class DiskCursor(StreamCursor):
                     # Too long for a run.
                     return None
                 self._mend(segment, most_bytes)
+
+    def _reach(self, size: i64) -> StreamSegment | None:
+        """See to it that there are bytes to look at, and give the segment they are of; None when there are none yet."""
+        while True:
+            segment = self._segment
+            if segment is None or segment.is_gone:
+                if not self._enter():
+                    return None
+            elif self._at < len(self._data):
+                return segment
+            elif not self._refill(segment, size):
+                return None
 
     def _pass_over(self) -> None:
         """What is not wanted: other records, and messages before the first one that is."""
