@@ -177,8 +177,9 @@ def unused_queue_expires(s: Session) -> None:
 @session
 def consumed_queue_does_not_expire(s: Session) -> None:
     ch = s.channel()
-    q = ch.declare(s.name("q"), arguments={"x-expires": 50})
-    watcher = ch.declare(s.name("watcher"), arguments={TTL: 400})
+    # Long enough for the consumer to come in time on a busy machine.
+    q = ch.declare(s.name("q"), arguments={"x-expires": 800})
+    watcher = ch.declare(s.name("watcher"), arguments={TTL: 1600})
     ch.consume(q)
     ch.publish("", watcher)
     ch.connection.round_trip()
