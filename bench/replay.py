@@ -28,8 +28,9 @@ from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicAck, BasicPublish
 from warren.client.address import parse_uri
 from warren.client.connection import CHANNEL, frame_of
-from warren.spark.consume import STREAM_OFFSET, consume, open_client
+from warren.spark.consume import consume, open_client
 from warren.spark.publish import ConfirmedPublisher
+from warren.store.stream_rows import STREAM_OFFSET
 
 SIZE: Final = 1024
 READERS: Final = 10

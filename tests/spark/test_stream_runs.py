@@ -10,30 +10,19 @@ import pytest
 
 from tests.spark.broker_under_test import BrokerUnderTest, numbered
 from warren import Broker
-from warren.amqp.deliveries import Deliveries
 from warren.client.address import parse_uri
-from warren.spark.consume import DataLoss, Range, RangeReader, read_range
-from warren.store.stream_rows import StreamRows
+from warren.spark.consume import DataLoss, Range, RangeReader, open_client, read_range
 
 
 def read(uri: str, span: Range, prefetch: int = 10_000, fails: bool = True) -> pa.Table:
     return pa.Table.from_batches(list(read_range(parse_uri(uri), span, prefetch, 10, fails)))
 
 
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[StreamRows]:
-    """What was collected: whether it came in runs cannot be told from the rows."""
-    found: list[StreamRows] = []
-    collect = RangeReader._collector
-
-    def noted(reader: RangeReader) -> StreamRows | Deliveries:
-        rows = collect(reader)
-        assert isinstance(rows, StreamRows)
-        found.append(rows)
-        return rows
-
-    monkeypatch.setattr(RangeReader, "_collector", noted)
-    return found
+def read_noting(uri: str, span: Range, prefetch: int = 10_000) -> tuple[pa.Table, bool]:
+    """And whether any of it came in runs, which cannot be told from the rows."""
+    with open_client(parse_uri(uri), 10) as client:
+        reader = RangeReader(client, span, prefetch, True)
+        return pa.Table.from_batches(list(reader.batches())), reader.has_runs
 
 
 def mixed(broker: BrokerUnderTest) -> tuple[str, int]:
@@ -52,34 +41,35 @@ def mixed(broker: BrokerUnderTest) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("prefetch", [1, 5, 10_000])
-def test_runs_have_the_rows_that_single_messages_have(
-    warren: BrokerUnderTest, seen: list[StreamRows], prefetch: int
-) -> None:
+def test_runs_have_the_rows_that_single_messages_have(warren: BrokerUnderTest, prefetch: int) -> None:
     name, count = mixed(warren)
-    alone = read(warren.uri, Range(name, 0, count, in_runs=False))
-    assert not any(rows.has_runs for rows in seen)
+    alone, has_runs = read_noting(warren.uri, Range(name, 0, count, in_runs=False))
+    assert not has_runs
     assert alone.num_rows == count
-    assert read(warren.uri, Range(name, 0, count), prefetch).equals(alone)
-    assert any(rows.has_runs for rows in seen)
+    together, has_runs = read_noting(warren.uri, Range(name, 0, count), prefetch)
+    assert has_runs
+    assert together.equals(alone)
     assert read(warren.uri, Range(name, 7, count - 5), prefetch).equals(alone.slice(7, count - 12))
 
 
-def test_small_frames_carry_short_runs(tmp_path: Path, seen: list[StreamRows]) -> None:
+def test_small_frames_carry_short_runs(tmp_path: Path) -> None:
     with Broker(data_dir=str(tmp_path), frame_max=4096) as broker:
         warren = BrokerUnderTest(broker.url, is_warren=True)
         name = warren.make()
         warren.publish(name, numbered(500))
-        assert read(warren.uri, Range(name, 0, 500)).column("body").to_pylist() == numbered(500)
-        assert any(rows.has_runs for rows in seen)
+        table, has_runs = read_noting(warren.uri, Range(name, 0, 500))
+        assert table.column("body").to_pylist() == numbered(500)
+        assert has_runs
 
 
-def test_a_broker_without_files_sends_single_messages(seen: list[StreamRows]) -> None:
+def test_a_broker_without_files_sends_single_messages() -> None:
     with Broker() as broker:
         warren = BrokerUnderTest(broker.url, is_warren=True)
         name = warren.make()
         warren.publish(name, numbered(50))
-        assert read(warren.uri, Range(name, 0, 50)).column("body").to_pylist() == numbered(50)
-        assert not any(rows.has_runs for rows in seen)
+        table, has_runs = read_noting(warren.uri, Range(name, 0, 50))
+        assert table.column("body").to_pylist() == numbered(50)
+        assert not has_runs
 
 
 def test_nobody_can_publish_what_looks_like_a_run(warren: BrokerUnderTest) -> None:

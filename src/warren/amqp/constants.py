@@ -13,6 +13,8 @@ FRAME_HEARTBEAT: Final = 8
 FRAME_END: Final = 0xCE
 # type(1) channel(2) size(4) ... end(1)
 FRAME_OVERHEAD: Final = 8
+# The same up to the payload.
+FRAME_PREFIX: Final = 7
 # Before the connection is open no frame may be larger, and no negotiated frame_max smaller than the spec's floor.
 FRAME_MIN_SIZE: Final = 4096
 FRAME_MAX_BEFORE_OPEN: Final = 8192

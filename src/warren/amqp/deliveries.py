@@ -22,6 +22,7 @@ from warren.amqp.constants import (
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     FRAME_OVERHEAD,
+    FRAME_PREFIX,
 )
 from warren.amqp.fields import Field, after_value, check_table, decode_table, plain
 from warren.amqp.numbers import write_u32
@@ -43,8 +44,6 @@ from warren.amqp.properties import (
 )
 from warren.errors import FrameError
 
-# type(1) channel(2) size(4)
-_PREFIX: Final = 7
 # class(2) weight(2) body size(8) flags(2)
 _HEADER_FIXED: Final = 14
 _S: Final = 0x53
@@ -95,7 +94,7 @@ class Deliveries:
         # because places in them have 32 bits.
         self._frames = memoryview(b"")
         self.size: i64 = 0
-        # What to add to a place in the data that is being taken, and how much of it is in the pieces already.
+        # What to add to a place in the data that is being taken, and how much of it is in the frames already.
         self._shift: i64 = 0
         self._kept: i64 = 0
         self.last_tag: i64 = 0
@@ -188,13 +187,13 @@ class Deliveries:
         header_at = self._frame_after(data, at, size, FRAME_METHOD)
         if header_at == at:
             return at
-        if (i64(read_i32_be(data, at + _PREFIX)) & 0xFFFFFFFF) != BASIC_DELIVER:
+        if (i64(read_i32_be(data, at + FRAME_PREFIX)) & 0xFFFFFFFF) != BASIC_DELIVER:
             self.is_interrupted = True
             return at
         body_at = self._frame_after(data, header_at, size, FRAME_HEADER)
         if body_at == header_at:
             return at
-        body_size: i64 = read_i64_be(data, header_at + _PREFIX + 4)
+        body_size: i64 = read_i64_be(data, header_at + FRAME_PREFIX + 4)
         after: i64 = body_at
         missing: i64 = body_size
         while missing > 0:
@@ -226,10 +225,10 @@ class Deliveries:
         return after
 
     def _add(self, data: bytes, at: i64, header_at: i64, body_at: i64, after: i64) -> None:
-        properties_at: i64 = header_at + _PREFIX + _HEADER_FIXED
+        properties_at: i64 = header_at + FRAME_PREFIX + _HEADER_FIXED
         flags: i64 = i64(read_i16_be(data, properties_at - 2)) & 0xFFFF
         # A short string, the consumer tag, stands between the method's id and the delivery tag.
-        tag_at: i64 = at + _PREFIX + 5 + i64(data[at + _PREFIX + 4])
+        tag_at: i64 = at + FRAME_PREFIX + 5 + i64(data[at + FRAME_PREFIX + 4])
         self.last_tag = read_i64_be(data, tag_at)
         place = self._place_of(data, properties_at, flags)
         if self._is_left_out(place):
@@ -252,7 +251,7 @@ class Deliveries:
         self.exchange.add(shift + exchange_at + 1, shift + key_at)
         self.routing_key.add(shift + key_at + 1, shift + key_at + 1 + i64(data[key_at]))
         write_i64_le(self.places, place)
-        properties_at: i64 = header_at + _PREFIX + _HEADER_FIXED
+        properties_at: i64 = header_at + FRAME_PREFIX + _HEADER_FIXED
         flags: i64 = i64(read_i16_be(data, properties_at - 2)) & 0xFFFF
         if flags != 0:
             self._add_properties(data, properties_at, body_at - 1, flags)
@@ -261,7 +260,7 @@ class Deliveries:
 
     def _add_body(self, data: bytes, at: i64, after: i64) -> None:
         if at == after or at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF) == after:
-            start = self._shift + min(at + _PREFIX, after)
+            start = self._shift + min(at + FRAME_PREFIX, after)
             self.body.add(start, max(start, self._shift + after - 1))
             return
         # In several frames: the parts follow those together.
@@ -269,7 +268,7 @@ class Deliveries:
         start = self.size
         while at < after:
             end: i64 = at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
-            self._keep(data, at + _PREFIX, end - 1)
+            self._keep(data, at + FRAME_PREFIX, end - 1)
             at = end
         self.body.add(start, self.size)
         self._begin(after)

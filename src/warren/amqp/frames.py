@@ -11,12 +11,18 @@ from typing import Final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i64_be
 from mypy_extensions import i64, u8
 
-from warren.amqp.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
+from warren.amqp.constants import (
+    CLASS_BASIC,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+    FRAME_PREFIX,
+)
 from warren.amqp.numbers import write_u16, write_u32
 from warren.errors import FrameError
 
-# type(1) channel(2) size(4)
-_PREFIX: Final = 7
 # class(2) weight(2) body size(8), then the properties
 _HEADER_FIXED: Final = 12
 
@@ -36,13 +42,18 @@ def begin_frame(writer: BytesWriter, kind: i64, channel: i64, size: i64) -> None
     write_u32(writer, size)
 
 
+def begin_header(writer: BytesWriter, channel: i64, body_size: i64, properties_size: i64) -> None:
+    """A header frame up to its properties; behind them comes the frame end."""
+    begin_frame(writer, FRAME_HEADER, channel, _HEADER_FIXED + properties_size)
+    write_u16(writer, CLASS_BASIC)
+    write_u16(writer, 0)
+    write_i64_be(writer, body_size)
+
+
 def content_frames(channel: i64, properties: bytes, body: bytes, frame_max: i64) -> bytes:
     """Header frame and as many body frames as it takes; none for an empty body. frame_max 0 is no limit."""
     writer = BytesWriter()
-    begin_frame(writer, FRAME_HEADER, channel, _HEADER_FIXED + len(properties))
-    write_u16(writer, CLASS_BASIC)
-    write_u16(writer, 0)
-    write_i64_be(writer, len(body))
+    begin_header(writer, channel, len(body), len(properties))
     writer.write(properties)
     writer.append(FRAME_END)
     _write_body(writer, channel, body, frame_max)
@@ -53,7 +64,7 @@ def rechannel(content: bytes, channel: i64) -> bytes:
     """The same frames under another channel number."""
     size: i64 = len(content)
     # All frames of a content share one channel, so the first speaks for the rest.
-    if size >= _PREFIX and (i64(read_i16_be(content, 1)) & 0xFFFF) == channel:
+    if size >= FRAME_PREFIX and (i64(read_i16_be(content, 1)) & 0xFFFF) == channel:
         return content
     writer = BytesWriter()
     writer.write(content)
@@ -100,11 +111,11 @@ def body_of(content: bytes) -> bytes:
         return b""
     after = _frame_end(content, at)
     if after == size:
-        return content[at + _PREFIX : after - 1]
+        return content[at + FRAME_PREFIX : after - 1]
     writer = BytesWriter()
     while at < size:
         after = _frame_end(content, at)
-        writer.write(content[at + _PREFIX : after - 1])
+        writer.write(content[at + FRAME_PREFIX : after - 1])
         at = after
     return writer.getvalue()
 
@@ -112,9 +123,9 @@ def body_of(content: bytes) -> bytes:
 def properties_span(content: bytes) -> tuple[int, int]:
     """Where the properties lie: from their flags to the end of the header frame's payload."""
     after = _frame_end(content, 0)
-    if content[0] != FRAME_HEADER or after < _PREFIX + _HEADER_FIXED + 1:
+    if content[0] != FRAME_HEADER or after < FRAME_PREFIX + _HEADER_FIXED + 1:
         raise FrameError("content does not begin with a header frame")
-    return _PREFIX + _HEADER_FIXED, after - 1
+    return FRAME_PREFIX + _HEADER_FIXED, after - 1
 
 
 def _frame_end(content: bytes, at: i64) -> i64:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i32_le, write_i64_be
+from librt.strings import BytesWriter, read_i32_le
 from mypy_extensions import i64
 
-from warren.amqp.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_OVERHEAD
-from warren.amqp.frames import begin_frame
+from warren.amqp.constants import FRAME_BODY, FRAME_END, FRAME_OVERHEAD
+from warren.amqp.frames import begin_frame, begin_header
 from warren.amqp.numbers import write_u16, write_u32
 from warren.amqp.properties import DELIVERY_MODE, HEADERS
 
@@ -72,11 +72,8 @@ class Publishes:
         text: i64 = len(self._identity) + len(row)
         # Length and name, the type, length and text.
         table: i64 = 1 + name + 1 + 4 + text
-        # Class, weight, size of the body, flags, the mode.
-        begin_frame(writer, FRAME_HEADER, self._channel, 15 + (4 + table if name else 0))
-        write_u16(writer, CLASS_BASIC)
-        write_u16(writer, 0)
-        write_i64_be(writer, body_size)
+        # Flags, the table, the mode.
+        begin_header(writer, self._channel, body_size, 3 + (4 + table if name else 0))
         if name:
             write_u16(writer, HEADERS | DELIVERY_MODE)
             write_u32(writer, table)

@@ -15,8 +15,8 @@ from typing import Final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.constants import CLASS_BASIC, FRAME_BODY, FRAME_END, FRAME_HEADER
-from warren.amqp.frames import begin_frame
+from warren.amqp.constants import FRAME_BODY, FRAME_END
+from warren.amqp.frames import begin_frame, begin_header
 from warren.amqp.numbers import write_u16, write_u32
 from warren.errors import FrameError
 
@@ -26,8 +26,7 @@ RUN_EXCHANGE: Final = b"amq.stream.run"
 RUN_SUFFIX: Final = bytes([len(RUN_EXCHANGE)]) + RUN_EXCHANGE + b"\x00\xce"
 RUN_HEAD_SIZE: Final[i64] = 14
 VERSION: Final[i64] = 1
-# class(2) weight(2) body size(8) flags(2), of which there are none.
-_HEADER_SIZE: Final[i64] = 14
+_NO_PROPERTIES: Final = b"\0\0"
 
 
 class StreamRun:
@@ -44,11 +43,8 @@ class StreamRun:
 def write_run_head(out: BytesWriter, channel: i64, run: StreamRun) -> None:
     """Everything between basic.deliver and the records; behind them comes the frame end."""
     size: i64 = RUN_HEAD_SIZE + len(run.data)
-    begin_frame(out, FRAME_HEADER, channel, _HEADER_SIZE)
-    write_u16(out, CLASS_BASIC)
-    write_u16(out, 0)
-    write_i64_be(out, size)
-    write_u16(out, 0)
+    begin_header(out, channel, size, len(_NO_PROPERTIES))
+    out.write(_NO_PROPERTIES)
     out.append(FRAME_END)
     begin_frame(out, FRAME_BODY, channel, size)
     write_u16(out, VERSION)

@@ -30,7 +30,7 @@ from warren.client.address import Target
 from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
-from warren.store.stream_rows import StreamRows
+from warren.store.stream_rows import STREAM_OFFSET, StreamRows
 
 PRODUCT: Final = "warren spark"
 HEARTBEAT: Final = 30
@@ -40,7 +40,6 @@ READ_BYTES: Final = 1 << 20
 BATCH_ROWS: Final = 16_384
 BATCH_BYTES: Final = 4 << 20
 
-STREAM_OFFSET: Final = "x-stream-offset"
 SEQUENCE: Final = "x-sequence"
 
 
@@ -119,7 +118,7 @@ class RangeReader:
         self.next_place = span.start
         self._is_first = True
         self._read = 0
-        self._has_runs = False
+        self.has_runs = False
         self._rows = self._collector()
         # Of numpy because it is not filled with zeros.
         self._rows.use(np.empty(BATCH_BYTES + 2 * READ_BYTES, np.uint8).data)
@@ -196,7 +195,7 @@ class RangeReader:
 
     def _note(self, rows: Deliveries) -> None:
         if isinstance(rows, StreamRows):
-            self._has_runs = self._has_runs or rows.has_runs
+            self.has_runs = self.has_runs or rows.has_runs
             if rows.is_damaged and rows.last_place < 0:
                 return
         if rows.last_place < 0:
@@ -217,11 +216,11 @@ class RangeReader:
     def _check_count(self, count: int) -> None:
         span = self._span
         # A stream of RabbitMQ has offsets that stand for no message.
-        missing = (span.end - span.start if self._has_runs else span.expected) - count
+        missing = (span.end - span.start if self.has_runs else span.expected) - count
         if missing > 0 and self._fails:
             raise DataLoss(
                 f"{missing} messages of {span.name!r} are gone before they were read: "
-                f"{'their file is damaged' if self._has_runs else 'they have expired, or somebody else took them'}; "
+                f"{'their file is damaged' if self.has_runs else 'they have expired, or somebody else took them'}; "
                 "with option failOnDataLoss=false the query goes on with what is left"
             )
 

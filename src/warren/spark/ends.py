@@ -33,8 +33,9 @@ from warren.amqp.properties import decode_properties
 from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.archives.place import ASK, first_offset, first_since, folder_of
-from warren.spark.consume import STREAM_OFFSET, Range, data_loss, open_client
+from warren.spark.consume import Range, data_loss, open_client
 from warren.spark.options import EARLIEST, LATEST, PREFETCH_MAX, Kind, Position, ReadOptions
+from warren.store.stream_rows import STREAM_OFFSET
 
 # For the events of a stream that count no message, behind those that they were asked for with.
 EMPTY_SECONDS: Final = 0.25

@@ -7,22 +7,20 @@ from typing import Final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i64_le
 from mypy_extensions import i64
 
-from warren.amqp.constants import FRAME_OVERHEAD
+from warren.amqp.constants import FRAME_OVERHEAD, FRAME_PREFIX
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, check_version, position_of, seed_of
 from warren.store.format import RECORD_HEADER_SIZE, next_record, record_at
 from warren.store.stream_format import FACTS_SIZE, STREAM_MESSAGE, claimed_size, offset_of, timestamp_of
 
-OFFSET_HEADER: Final = "x-stream-offset"
-# type(1) channel(2) size(4)
-_PREFIX: Final[i64] = 7
+STREAM_OFFSET: Final = "x-stream-offset"
 
 
 class StreamRows(Deliveries):
     """Takes runs (amqp/stream_run.py) as well as deliveries, and whole files."""
 
     def __init__(self) -> None:
-        super().__init__(OFFSET_HEADER)
+        super().__init__(STREAM_OFFSET)
         # It came in runs at all.
         self.has_runs = False
         # A record of a run, behind `last_place`, was not what was written; nothing was taken from there on.
@@ -53,7 +51,7 @@ class StreamRows(Deliveries):
         self.last_tag = read_i64_be(data, header_at - len(RUN_SUFFIX) - 9)
         self.has_runs = True
         if not self.is_damaged:
-            self._add_run(data, body_at + _PREFIX, after - 1)
+            self._add_run(data, body_at + FRAME_PREFIX, after - 1)
 
     def _add_run(self, data: bytes, at: i64, total: i64) -> None:
         check_version(data, at)
