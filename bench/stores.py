@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from warren.amqp.frames import content_frames
-from warren.broker.message import Delivery, Entry, Message, Origin
+from warren.broker.message import Entry, Message, Origin
 from warren.broker.node import Node
 from warren.broker.queue import Queue
 from warren.broker.settings import Settings
@@ -71,9 +71,8 @@ class Log:
     def publish(self, targets: list[int]) -> None:
         message = Message(Origin("x", ["k"]), self.content, 1, self.body_size)
         message.persistent = True
-        delivery = Delivery(message, None, False, 0)
         for target in targets:
-            self.queues[target].publish(delivery)
+            self.queues[target].publish(message)
 
     def ack(self, target: int) -> None:
         queue = self.queues[target]

@@ -48,8 +48,25 @@ def test_the_other_queues_of_the_message_get_it(world: World, failing: ChannelCl
     assert failing.bodies_in("r") == [b"m"]
 
 
-def test_a_mandatory_message_is_not_returned_by_a_failure(failing: ChannelClient) -> None:
+@pytest.mark.parametrize("confirms", [False, True])
+def test_a_mandatory_message_is_returned_when_all_its_queues_failed(failing: ChannelClient, confirms: bool) -> None:
+    if confirms:
+        failing.confirm()
     failing.publish("m", "q", mandatory=True)
+    assert failing.names() == ["basic.return", "basic.nack"][: 1 + confirms]
+
+
+def test_a_mandatory_message_that_one_queue_has_taken_is_not_returned(failing: ChannelClient) -> None:
+    failing.declare("r")
+    for name in ("q", "r"):
+        failing.bind(name, "amq.fanout")
+    failing.publish("m", "", "amq.fanout", mandatory=True)
+    assert failing.take() == []
+
+
+def test_a_mandatory_message_that_is_refused_is_not_returned(failing: ChannelClient) -> None:
+    failing.declare("full", x_max_length=0, x_overflow="reject-publish")
+    failing.publish("m", "full", mandatory=True)
     assert failing.take() == []
 
 

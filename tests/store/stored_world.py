@@ -13,8 +13,9 @@ from tests.store.simulated_disk import SimulatedDisk
 from warren.amqp.fields import table_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.message import Delivery, Entry, Message, Origin
+from warren.broker.message import Entry, Message, Origin
 from warren.broker.node import Node
+from warren.broker.outcome import Outcome
 from warren.broker.queue import Queue
 from warren.broker.settings import Settings
 from warren.broker.vhost import VHost
@@ -128,9 +129,8 @@ class StoredWorld:
     ) -> Message:
         """Into every queue named, as one publish to a fanout exchange does."""
         message = message_of(body, persistent, priority, ttl)
-        delivery = Delivery(message, None, False, 0)
         for name in names:
-            assert self.node.monitor.publish(self.queue(name), delivery)
+            assert self.node.monitor.publish(self.queue(name), message) not in (Outcome.REFUSED, Outcome.FAILED)
         return message
 
     def get(self, name: str) -> Entry | None:

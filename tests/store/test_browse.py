@@ -11,7 +11,7 @@ from tests.store.stored_world import START, StoredWorld, body_in
 from tests.store.test_log_store import after_kill, fill
 from warren.broker import relocate
 from warren.broker.queue import Queue
-from warren.broker.relocate import Address
+from warren.broker.x_death import Address
 from warren.store.compaction import compact
 
 

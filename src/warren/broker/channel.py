@@ -20,7 +20,6 @@ from warren.broker import consume, declare_exchange, declare_queue, settle
 from warren.broker.confirm import Confirms
 from warren.broker.consumer import Consumer
 from warren.broker.credit import Credit
-from warren.broker.journey import Journey
 from warren.broker.message import Entry, Message
 from warren.broker.metrics import ChannelCounters
 from warren.broker.publish import publish
@@ -28,11 +27,9 @@ from warren.broker.reply_to import close_reply_queue
 from warren.broker.terms import erlang_octets
 from warren.broker.transaction import Transaction
 from warren.broker.unacked import Unacked
-from warren.broker.watched import note_refusal, publish_intercepted
 from warren.errors import (
     NO_METHOD,
     AccessRefused,
-    AmqpError,
     ChannelError,
     CommandInvalid,
     FrameError,
@@ -98,9 +95,7 @@ class Channel:
         self.reply_address = ""
         self.reply_consumer: Consumer | None = None
         self.counters = ChannelCounters()
-        # Of the publish that is being handled: its journey if it has one, and when its first frame was read if not in
-        # the same read as the rest.
-        self.journey: Journey | None = None
+        # When the first frame of the publish that is being handled was read, if not in the same read as the rest.
         self.arrival: i64 = -1
 
     # -- methods in ------------------------------------------------------------------------------------------------
@@ -109,16 +104,9 @@ class Channel:
         if self.transaction is not None and self.transaction.committing:
             self._refuse_during_commit()
         try:
-            if self.connection.node.intercepts_publish:
-                publish_intercepted(self, arguments, content, body_size)
-            else:
-                publish(self, arguments, content, body_size)
+            publish(self, arguments, content, body_size)
         except SoftError as error:
-            note_refusal(self, arguments, content, body_size, error)
             self.fail(error, BASIC_PUBLISH)
-        except AmqpError as error:
-            note_refusal(self, arguments, content, body_size, error)
-            raise
 
     def receive_ack(self, tag: i64, multiple: bool) -> None:
         if self.is_closed:

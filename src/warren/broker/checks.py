@@ -8,11 +8,10 @@ from mypy_extensions import i64
 
 from warren.amqp.constants import BODY_HARD_MAX, MAX_EXPIRY_MS
 from warren.amqp.fields import Table, type_name
-from warren.amqp.frames import body_of, content_frames
-from warren.amqp.properties import encode_properties
 from warren.broker.arguments import resource
 from warren.broker.exchanges.base import Exchange
 from warren.broker.message import Message, Origin
+from warren.broker.observer import Observer
 from warren.broker.terms import erlang_string
 from warren.errors import AccessRefused, PreconditionFailed
 
@@ -20,17 +19,23 @@ if TYPE_CHECKING:
     from warren.broker.channel import Channel
 
 
-def refuse_size(size: int, limit: int) -> None:
-    which = "max size" if limit == BODY_HARD_MAX else "configured max size"
-    raise PreconditionFailed(f"message size {size} is larger than {which} {limit}")
+def size(channel: Channel, body_size: i64) -> None:
+    limit = channel.connection.node.settings.max_message_size
+    if body_size > limit:
+        which = "max size" if limit == BODY_HARD_MAX else "configured max size"
+        raise PreconditionFailed(f"message size {body_size} is larger than {which} {limit}")
 
 
-def writable_exchange(channel: Channel, name: str) -> Exchange:
+def writable_exchange(channel: Channel, name: str, observer: Observer | None) -> Exchange:
     """Permission before existence: who may not write learns nothing about what exists."""
     channel.connection.node.access.check(channel.user, channel.vhost.name, "exchange", name, "write")
+    if observer is not None:
+        observer.may_write(name)
     exchange = channel.vhost.exchange(name)
     if exchange.internal:
         refuse_internal(exchange)
+    if observer is not None:
+        observer.found(exchange)
     return exchange
 
 
@@ -56,21 +61,17 @@ def expiration(text: str) -> i64:
     return value
 
 
-def take_extra_keys(message: Message, headers: Table) -> bool:
-    """CC and BCC add routing keys; BCC leaves the message, so that nobody sees it. False when there is neither."""
+def take_extra_keys(message: Message, headers: Table, frame_max: i64) -> None:
+    """CC and BCC add routing keys; BCC leaves the message, so that nobody sees it."""
     visible = _keys_in(headers, "CC")
     hidden = _keys_in(headers, "BCC")
     if "BCC" in headers:
         properties = message.properties()
         if properties.headers is not None:
             del properties.headers["BCC"]
-        body = body_of(message.content)
-        frame_max = max(len(body), 4096) + 8
-        message.content = content_frames(message.channel, encode_properties(properties), body, frame_max)
-    if not visible and not hidden:
-        return False
-    message.origin = Origin(message.origin.exchange, message.origin.keys[:1] + visible + hidden, len(hidden))
-    return True
+        message.rewrite(properties, frame_max)
+    if visible or hidden:
+        message.origin = Origin(message.origin.exchange, message.origin.keys[:1] + visible + hidden, len(hidden))
 
 
 def _keys_in(headers: Table, name: str) -> list[str]:

@@ -111,6 +111,16 @@ class Connection:
         self.heartbeat_timer = HeartbeatTimer(self)
         node.timers.schedule(self.timer, node.now + node.settings.handshake_timeout_ms)
 
+    @staticmethod
+    def within(node: Node, wire: Wire, user: str, vhost: VHost) -> Connection:
+        """Of a user who has logged in otherwise, without a socket. It is not listed, and nobody limits it."""
+        connection = Connection(node, wire, -1, "127.0.0.1", 0, "127.0.0.1", 0, False, None)
+        connection.user = user
+        connection.handshake.greeted = True
+        connection.handshake.state = "running"
+        connection.opened(vhost)
+        return connection
+
     # -- bytes in --------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:

@@ -128,6 +128,10 @@ class Consumers:
                 return consumer
         return None
 
+    def is_any_able(self) -> bool:
+        """Asked without giving anybody a turn."""
+        return any(consumer.active and consumer.can_take() for consumer in self.all())
+
     def all(self) -> list[Consumer]:
         return [consumer for group in self.groups for consumer in group.members]
 

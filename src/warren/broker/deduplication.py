@@ -6,6 +6,7 @@ the name of the header that carries the id (the same name by default).
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from mypy_extensions import i64
@@ -28,6 +29,8 @@ class Deduplication:
         self.header = header
         # Oldest first, because a dict keeps the order of insertion.
         self._seen: dict[object, int] = {}
+        # Those that the disk does not answer for yet, with the position of the store at which it does.
+        self._unsynced: deque[tuple[int, object]] = deque()
 
     @staticmethod
     def of(arguments: Table) -> Deduplication | None:
@@ -48,19 +51,36 @@ class Deduplication:
         """For what a pipeline publishes."""
         return Deduplication(_RESULTS_SIZE, -1, _DEFAULT_HEADER)
 
-    def is_duplicate(self, message: Message, now: i64) -> bool:
-        """Remembers the id of a message that is none."""
+    def identity_of(self, message: Message) -> object:
+        """What the message is known by; None when it does not say."""
         headers = message.properties().headers
         field = None if headers is None else headers.get(self.header)
         if field is None or not isinstance(field.value, (str, bytes, int)):
-            return False
+            return None
+        return field.value
+
+    def has_seen(self, identity: object, now: i64) -> bool:
         self._forget_old(now)
-        if field.value in self._seen:
-            return True
-        self._seen[field.value] = now
+        return identity in self._seen
+
+    def note(self, identity: object, now: i64, position: i64, synced: i64) -> None:
+        """The queue has taken the message in, which makes the store durable up to `position` answer for it."""
+        self._seen[identity] = now
         if len(self._seen) > self.size:
             del self._seen[next(iter(self._seen))]
-        return False
+        unsynced = self._unsynced
+        while unsynced and unsynced[0][0] <= synced:
+            unsynced.popleft()
+        if position > synced:
+            unsynced.append((position, identity))
+
+    def forget_unsynced(self, synced: i64) -> None:
+        """The queue failed, so what was not durable was nacked and will come again: it must not be taken for a
+        duplicate of what is lost."""
+        while self._unsynced:
+            position, identity = self._unsynced.popleft()
+            if position > synced:
+                self._seen.pop(identity, None)
 
     def remembered(self) -> list[tuple[object, int]]:
         """The ids and when each was seen, oldest first: what `remember` takes back."""

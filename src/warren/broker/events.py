@@ -39,7 +39,7 @@ class Events:
     def has_listeners(self) -> bool:
         vhost = self._node.vhosts.get(self._node.settings.default_vhost)
         exchange = None if vhost is None else vhost.exchanges.get(EVENT_EXCHANGE)
-        return exchange is not None and len(exchange.bindings) > 0
+        return exchange is not None and not exchange.leads_nowhere()
 
     def emit(self, key: str, facts: dict[str, object]) -> None:
         if not self.has_listeners():

@@ -12,10 +12,9 @@ from mypy_extensions import i64
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import TEXT_PROPERTIES, Properties, encode_properties
-from warren.broker.exchanges.base import Envelope
-from warren.broker.message import Delivery, Entry, Message, Origin
+from warren.broker.message import Entry, Message, Origin
 from warren.broker.queue import Queue
-from warren.broker.route import route
+from warren.broker.republish import republish
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -81,7 +80,7 @@ def _send(vhost: VHost, key: str, headers: Table, message: Message) -> None:
 def publish_internal(vhost: VHost, name: str, key: str, properties: Properties, body: bytes) -> None:
     """A message of the broker's own, to an exchange to which clients cannot publish."""
     exchange = vhost.exchanges.get(name)
-    if exchange is None or not exchange.bindings:
+    if exchange is None or exchange.leads_nowhere():
         return
     # A key is a short string on the wire, and this one has a name of up to 255 bytes in it.
     while len(key.encode("utf-8", "surrogateescape")) > 255:
@@ -90,9 +89,4 @@ def publish_internal(vhost: VHost, name: str, key: str, properties: Properties, 
     content = content_frames(1, encode_properties(properties), body, vhost.node.settings.frame_max)
     message = Message(Origin(name, [key]), content, 1, size)
     message.persistent = properties.delivery_mode == 2
-    delivery = Delivery(message, None, False, 0)
-    exchange.published_in += 1
-    for destination in route(vhost.exchanges, exchange, Envelope([key], properties.headers)):
-        if isinstance(destination, Queue) and not destination.deleted:
-            exchange.published_out += 1
-            vhost.node.monitor.publish(destination, delivery)
+    republish(vhost, exchange, message)

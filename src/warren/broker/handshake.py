@@ -180,7 +180,6 @@ class Handshake:
     def _refuse_login(self, why: str) -> None:
         connection = self.connection
         connection.node.host.log(40, f"{connection.name}: {why}")
-        connection.node.counters.logins_refused += 1
         raise LoginRefused(
             f"Login was refused using authentication mechanism {connection.mechanism}. "
             "For details see the broker logfile.",

@@ -6,7 +6,7 @@ it but the methods it overrides. Exchange decorators are in exchanges/base.py, b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -17,6 +17,8 @@ from warren.amqp.methods import Method, decode_method, encode_method
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
     from warren.broker.queue import Queue
+
+PUBLISH: Final = "basic.publish"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -38,7 +40,7 @@ class Interceptor:
 
 def intercept_publish(channel: Channel, arguments: bytes, content: bytes) -> tuple[bytes, bytes, i64]:
     """Takes a publish apart for its interceptor and puts together what comes back."""
-    interceptor = channel.connection.node.interceptors["basic.publish"]
+    interceptor = channel.connection.node.interceptors[PUBLISH]
     method = interceptor.intercept(channel, decode_method(BASIC_PUBLISH, arguments, 0, len(arguments)))
     start, end = properties_span(content)
     properties, body = interceptor.intercept_content(channel, content[start:end], body_of(content))
@@ -60,4 +62,4 @@ class QueueDecorator:
         """Its effective policy may have changed."""
 
     def consumer_state_changed(self, queue: Queue) -> None:
-        """A consumer came or went."""
+        """A consumer came or went, or an attempt to deliver has changed whether any of them can take more."""

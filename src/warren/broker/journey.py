@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from warren.broker.node import Node
 
 KEPT: Final = 500
-HEADER_BYTES: Final = b"x-warren-trace"
 
 
 class Stage:

@@ -21,11 +21,13 @@ def is_full_for(queue: Queue, message: Message) -> bool:
     return options.max_bytes >= 0 and backing.body_bytes + message.body_size > options.max_bytes
 
 
-def drop_excess(queue: Queue) -> None:
-    """drop-head: the oldest go until the limits hold, the newest among them if it alone is too big."""
+def drop_excess(queue: Queue) -> bool:
+    """drop-head: the oldest go until the limits hold, the newest among them if it alone is too big. True if any had
+    to go."""
     options = queue.options
     if options.rejects_when_full:
-        return
+        return False
+    is_over = False
     backing = queue.backing
     max_length = options.max_length
     max_bytes = options.max_bytes
@@ -34,5 +36,7 @@ def drop_excess(queue: Queue) -> None:
     ):
         entry = backing.fetch()
         if entry is None:
-            return
+            return is_over
+        is_over = True
         queue.remove(entry, _MAXLEN)
+    return is_over

@@ -15,7 +15,6 @@ from warren.amqp.frames import body_of, content_frames, properties_span
 from warren.amqp.properties import Properties, decode_properties, encode_properties
 
 if TYPE_CHECKING:
-    from warren.broker.channel import Channel
     from warren.broker.consumer import Consumer
     from warren.broker.queue import Queue
 
@@ -57,16 +56,23 @@ class Message:
         start, end = properties_span(self.content)
         return decode_properties(self.content, start, end)
 
+    def rewrite(self, properties: Properties, frame_max: i64) -> None:
+        """Put other properties over the same body."""
+        self.content = content_with(self.content, self.channel, properties, frame_max)
 
-class Delivery:
-    """A message on its way to queues: who sent it, and whether somebody waits for an answer."""
+    def changed(self, origin: Origin, properties: Properties, frame_max: i64) -> Message:
+        """The same body under other properties, exchange or keys. What the path knows of it goes along."""
+        message = Message(origin, self.content, self.channel, self.body_size)
+        message.persistent = self.persistent
+        message.priority = self.priority
+        message.ttl = self.ttl
+        message.rewrite(properties, frame_max)
+        return message
 
-    def __init__(self, message: Message, sender: Channel | None, mandatory: bool, seqno: i64) -> None:
-        self.message = message
-        self.sender = sender
-        self.mandatory = mandatory
-        # The publisher's sequence number on its channel; 0 = no confirm wanted.
-        self.seqno: i64 = seqno
+
+def content_with(content: bytes, channel: i64, properties: Properties, frame_max: i64) -> bytes:
+    """A content with other properties, framed for a channel."""
+    return content_frames(channel, encode_properties(properties), body_of(content), frame_max)
 
 
 class Entry:
@@ -103,9 +109,8 @@ class Entry:
 
     def counted_content(self, channel: i64, frame_max: i64) -> bytes:
         """The content with x-delivery-count, framed for one channel."""
-        content = self.message.content
         properties = self.message.properties()
         headers: Table = {} if properties.headers is None else properties.headers
         headers["x-delivery-count"] = Field("l", self.returns)
         properties.headers = headers
-        return content_frames(channel, encode_properties(properties), body_of(content), frame_max)
+        return content_with(self.message.content, channel, properties, frame_max)

@@ -87,7 +87,6 @@ class NodeCounters:
         self.queues_declared: i64 = 0
         self.queues_created: i64 = 0
         self.queues_deleted: i64 = 0
-        self.logins_refused: i64 = 0
         self.routed: i64 = 0
         self.returned: i64 = 0
         self.dropped: i64 = 0

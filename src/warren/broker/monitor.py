@@ -10,7 +10,8 @@ import traceback
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.expiry import arm_expiry, drop_expired
-from warren.broker.message import Delivery, Entry
+from warren.broker.message import Entry, Message
+from warren.broker.outcome import FAILED, Outcome
 from warren.broker.queue import Queue
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ class Monitor:
         self.node = node
         self.failures = 0
 
-    def publish(self, queue: Queue, delivery: Delivery) -> bool:
+    def publish(self, queue: Queue, message: Message) -> Outcome:
         try:
-            return queue.publish(delivery)
+            return queue.publish(message)
         except Exception:
             self.failed(queue)
-            return False
+            return FAILED
 
     def drain(self, queue: Queue) -> None:
         try:

@@ -21,13 +21,14 @@ from warren.broker.deadletter import DeadLetters
 from warren.broker.events import EVENT_EXCHANGE, INTERNAL, Events
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.firehose import trace_delivery
-from warren.broker.interceptors import Interceptor, QueueDecorator
-from warren.broker.journey import Journey, Journeys
+from warren.broker.interceptors import PUBLISH, Interceptor, QueueDecorator
+from warren.broker.journey import Journeys
 from warren.broker.latency import Latency
 from warren.broker.logins import Logins
-from warren.broker.message import Delivery, Entry
+from warren.broker.message import Entry
 from warren.broker.metrics import NodeCounters
 from warren.broker.monitor import Monitor
+from warren.broker.observer import Watching
 from warren.broker.queue import Queue, QueueCounters
 from warren.broker.reader import CLOSED, RUNNING
 from warren.broker.settings import Settings
@@ -35,7 +36,7 @@ from warren.broker.store import Store
 from warren.broker.timers import Timers
 from warren.broker.tracer import Tracer
 from warren.broker.vhost import VHost
-from warren.broker.watched import commit_watched, publish_watched
+from warren.broker.watcher import WatchingNode
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
 from warren.errors import NO_METHOD, NotAllowed, WarrenError
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 # As publishers are told of them.
 _ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors"}
-_PUBLISH: Final = "basic.publish"
 _ACK: Final = "basic.ack"
 
 
@@ -78,8 +78,9 @@ class Node:
         # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
         self.intercepts_ack = False
-        # Somebody wants journeys, or a vhost is traced: publishes take the way of watched.py, and deliveries are told.
+        # Somebody wants journeys, or a vhost is traced: publishes may have an observer, and deliveries are told.
         self.is_watched = False
+        self.watching: Watching = WatchingNode(self)
         self.watches_deliveries = False
         self.latency = Latency(self)
         self.journeys = Journeys(self)
@@ -307,12 +308,6 @@ class Node:
     def alarm_text(self) -> str:
         return "low on " + " & ".join([_ALARM_TEXTS[name] for name in _ALARM_TEXTS if name in self.alarms])
 
-    def watch_publish(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
-        publish_watched(channel, arguments, content, body_size)
-
-    def watch_commit(self, channel: Channel, delivery: Delivery, queues: list[Queue], journey: Journey) -> None:
-        commit_watched(channel, delivery, queues, journey)
-
     def watch_delivery(self, channel: Channel, queue: Queue, entry: Entry) -> None:
         if self.latency.followed:
             self.latency.delivered(queue, entry)
@@ -418,7 +413,7 @@ class Node:
                     f"two interceptors want {name}: {type(first).__name__} and {type(interceptor).__name__}"
                 )
             self.interceptors[name] = interceptor
-        self.intercepts_publish = _PUBLISH in self.interceptors
+        self.intercepts_publish = PUBLISH in self.interceptors
         self.intercepts_ack = _ACK in self.interceptors
 
     def install_tracer(self, tracer: Tracer) -> None:

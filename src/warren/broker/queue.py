@@ -29,7 +29,8 @@ from warren.broker.expiry import (
     is_expired,
 )
 from warren.broker.limits import drop_excess, is_full_for
-from warren.broker.message import NEVER, Delivery, Entry, Message
+from warren.broker.message import NEVER, Entry, Message
+from warren.broker.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, REFUSED, TAKEN, Outcome
 from warren.broker.priority import PriorityBacking
 from warren.broker.retry import Retry
 
@@ -112,6 +113,8 @@ class Queue(Destination):
         self.max_priority: i64 = integer(arguments["x-max-priority"]) if "x-max-priority" in arguments else 0
         self.deduplication = Deduplication.of(arguments)
         self.decorators: list[QueueDecorator] = []
+        # As the decorators were last told.
+        self._consumers_can_take = False
         self.backing: Backing = self._open_backing()
         self.deleted = False
         self.had_consumers = False
@@ -130,8 +133,6 @@ class Queue(Destination):
         self._adopt_options()
         self.idle_timer = IdleTimer(self)
         self.last_used: i64 = node.now
-        # Publishers that wait for this queue's grant of credit: see credit.py.
-        self.owed_credit = False
 
     def _open_backing(self) -> Backing:
         if self.max_priority == 0:
@@ -145,37 +146,52 @@ class Queue(Destination):
 
     # -- publishing ------------------------------------------------------------------------------------------------
 
-    def publish(self, delivery: Delivery) -> bool:
-        """False when the queue refuses the message: the publisher gets a nack."""
-        message = delivery.message
+    def publish(self, message: Message) -> Outcome:
         options = self.options
         if options.rejects_when_full and options.has_length_limit and is_full_for(self, message):
             return self._refuse(message)
-        if self.deduplication is not None and self.deduplication.is_duplicate(message, self.node.now):
+        if self.deduplication is not None:
+            return self._publish_once(message, self.deduplication)
+        return self._take(message)
+
+    def _publish_once(self, message: Message, deduplication: Deduplication) -> Outcome:
+        identity = deduplication.identity_of(message)
+        if identity is None:
+            return self._take(message)
+        now = self.node.now
+        if deduplication.has_seen(identity, now):
             # The broker already answers for the first copy, so the publisher hears ack, not nack.
-            return True
+            return DUPLICATE
+        outcome = self._take(message)
+        # Not before: the publisher of a message that broke the queue hears nack, and sends it again.
+        deduplication.note(identity, now, self.node.store.position, self.node.store.synced)
+        return outcome
+
+    def _take(self, message: Message) -> Outcome:
+        options = self.options
         self.counters.published += 1
         backing = self.backing
         if backing.length == 0 and self.consumers.count > 0:
             consumer = self.consumers.next_able()
             if consumer is not None:
                 self._deliver_straight(consumer, message)
-                return True
+                return DELIVERED
         if options.ttl == 0 and options.dead_letter_exchange is None:
             backing.discard(message)
-            return True
+            return DISCARDED
         entry = self._entry(message)
         backing.publish(entry)
         if self.browsers:
             self.node.drain_soon(self)
-        if options.has_length_limit:
-            drop_excess(self)
+        outcome = TAKEN
+        if options.has_length_limit and drop_excess(self):
+            outcome = DISPLACING
         if self.has_expiring:
             # Whatever this message is like: one that had to go for it may have left another at the head.
             arm_expiry(self)
             if self.exact_expiry is not None:
                 self.exact_expiry.add(entry)
-        return True
+        return outcome
 
     def _entry(self, message: Message) -> Entry:
         sequence = self.next_sequence
@@ -194,20 +210,26 @@ class Queue(Destination):
         else:
             self.backing.publish_delivered(entry)
         self._hand_over(consumer, entry)
+        if self.decorators:
+            self._tell_of_ability()
 
-    def _refuse(self, message: Message) -> bool:
+    def _refuse(self, message: Message) -> Outcome:
         self.counters.rejected_publishes += 1
         if self.options.overflow == "reject-publish-dlx":
             self.node.dead_letters.add(self, self._entry(message), REASON_MAXLEN, False)
-        return False
+        return REFUSED
 
     # -- delivering ------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
         """Hand out what is ready while somebody can take it."""
+        if self.backing.length > 0:
+            self._hand_out()
+        if self.decorators:
+            self._tell_of_ability()
+
+    def _hand_out(self) -> None:
         backing = self.backing
-        if backing.length == 0:
-            return
         now = self.node.now
         while backing.length > 0:
             consumer = self.consumers.next_able()
@@ -226,6 +248,13 @@ class Queue(Destination):
             arm_expiry(self)
         if self.browsers:
             feed_browsers(self)
+
+    def _tell_of_ability(self) -> None:
+        """Decorators hear when an attempt to deliver has changed whether any consumer can take more."""
+        could_take = self._consumers_can_take
+        self._consumers_can_take = self.consumers.is_any_able()
+        if self._consumers_can_take != could_take:
+            self.tell_decorators()
 
     def _hand_over(self, consumer: Consumer, entry: Entry) -> None:
         unacked = consumer.channel.unacked
@@ -377,6 +406,7 @@ class Queue(Destination):
         return self.auto_delete and self.had_consumers and self.consumers.count == 0 and not self.deleted
 
     def tell_decorators(self) -> None:
+        self._consumers_can_take = self.consumers.is_any_able()
         for decorator in self.decorators:
             decorator.consumer_state_changed(self)
 
@@ -424,6 +454,8 @@ class Queue(Destination):
         self.exclusive_consumer = None
         self.unacked = 0
         self.unacked_bytes = 0
+        if self.deduplication is not None:
+            self.deduplication.forget_unsynced(self.node.store.synced)
         self.node.store.release(self)
         self.backing = self._open_backing()
         self.has_expiring = self.backing.has_expiring

@@ -1,66 +1,60 @@
-"""A publish that is not made: the same checks and the same routing, and what would become of it in each queue."""
+"""A publish that is not made: the checks and the routing of basic.publish itself, and what each queue is like."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warren.amqp.fields import Table
-from warren.broker.exchanges.base import Envelope
-from warren.broker.explain import explain
+from warren.amqp.frames import content_frames
+from warren.amqp.methods import BasicPublish, encode_method
+from warren.amqp.properties import Properties, encode_properties
+from warren.broker.channel import Channel
+from warren.broker.connection import Connection
+from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.journey import Journey
+from warren.broker.message import Message
+from warren.broker.publish import examine
 from warren.broker.queue import Queue
-from warren.broker.route import route
-from warren.broker.stages import check_target, limits_of, note_topic_permission
+from warren.broker.watcher import Watcher, limits_of, note_route
+from warren.broker.world import NoWire
 from warren.errors import AmqpError
 
 if TYPE_CHECKING:
-    from warren.broker.exchanges.base import Exchange
     from warren.broker.vhost import VHost
 
 
-def rehearse(vhost: VHost, user: str, exchange: str, key: str, headers: Table) -> Journey:
+def rehearse(vhost: VHost, user: str, exchange: str, key: str, properties: Properties) -> Journey:
     """A journey that is not kept."""
-    journey = Journey(vhost.node, 0, vhost.name, "", user, vhost.node.host.stopwatch())
+    node = vhost.node
+    journey = Journey(node, 0, vhost.name, "", user, node.host.stopwatch())
     journey.exchange = exchange
     journey.routing_key = key
-    keys = [key, *_extra_keys(headers)]
+    connection = Connection.within(node, NoWire(), user, vhost)
+    channel = Channel(connection, 1)
     try:
-        found = _check(vhost, user, exchange, keys, journey)
+        arguments = encode_method(BasicPublish(exchange=exchange, routing_key=key))
+        content = content_frames(1, encode_properties(properties), b"", 0)
+        delivery = examine(channel, arguments, content, 0, _Rehearsing(channel, vhost, journey))
     except AmqpError as error:
         journey.refuse(error)
         return journey
-    _route(vhost, found, Envelope(keys, headers), journey)
+    finally:
+        connection.lost()
+    for queue in delivery.queues:
+        journey.note("queue", _prospect(queue))
+    journey.outcome = "would be routed" if delivery.queues else "would be dropped, or returned if mandatory"
     return journey
 
 
-def _check(vhost: VHost, user: str, name: str, keys: list[str], journey: Journey) -> Exchange:
-    exchange = check_target(vhost, user, name, journey)
-    if exchange.type == "topic":
-        for key in keys:
-            vhost.node.access.check_topic(user, vhost.name, name, key, "write")
-    note_topic_permission(user, exchange, keys, journey)
-    return exchange
+class _Rehearsing(Watcher):
+    """Notes what a journey notes, and shows nothing to the firehose and to those who sample."""
 
+    def __init__(self, channel: Channel, vhost: VHost, journey: Journey) -> None:
+        super().__init__(channel, journey, None)
+        self._vhost = vhost
+        self._noted = journey
 
-def _extra_keys(headers: Table) -> list[str]:
-    keys: list[str] = []
-    for name in ("CC", "BCC"):
-        field = headers.get(name)
-        if field is not None and isinstance(field.value, list):
-            keys += [item.value for item in field.value if isinstance(item.value, str)]
-    return keys
-
-
-def _route(vhost: VHost, exchange: Exchange, envelope: Envelope, journey: Journey) -> None:
-    envelope.draw = vhost.node.host.draw()
-    queues = [each for each in route(vhost.exchanges, exchange, envelope) if isinstance(each, Queue)]
-    journey.queues = [queue.name for queue in queues]
-    names = ", ".join(journey.queues)
-    stage = journey.note("route", f"to {names}" if names else "to no queue")
-    stage.steps = explain(vhost.exchanges, exchange, envelope)
-    for queue in queues:
-        journey.note("queue", _prospect(queue))
-    journey.outcome = "would be routed" if queues else "would be dropped, or returned if mandatory"
+    def routed(self, exchange: Exchange, message: Message, envelope: Envelope, queues: list[Queue]) -> None:
+        note_route(self._noted, self._vhost.exchanges, exchange, envelope, queues)
 
 
 def _prospect(queue: Queue) -> str:

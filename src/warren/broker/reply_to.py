@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.amqp.frames import body_of, content_frames
-from warren.amqp.properties import encode_properties
 from warren.broker.message import NEVER, Entry, Message
 from warren.errors import NotFound, PreconditionFailed
 
@@ -46,10 +44,7 @@ def name_reply_address(channel: Channel, message: Message) -> None:
         raise PreconditionFailed("fast reply consumer does not exist")
     properties = message.properties()
     properties.reply_to = channel.reply_address
-    frame_max = channel.connection.frame_max
-    message.content = content_frames(
-        message.channel, encode_properties(properties), body_of(message.content), frame_max
-    )
+    message.rewrite(properties, channel.connection.frame_max)
 
 
 def deliver_reply(node: Node, message: Message) -> bool:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from warren.amqp.fields import Field, Table
-from warren.amqp.frames import body_of, content_frames
-from warren.amqp.properties import encode_properties
 from warren.broker.arguments import CLASSIC
 from warren.broker.exact_expiry import ExactExpiry
-from warren.broker.exchanges.base import Envelope, Exchange
+from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange, delay_of
-from warren.broker.message import Delivery, Entry, Message
+from warren.broker.message import Entry, Message
+from warren.broker.outcome import SCHEDULED, Outcome
 from warren.broker.queue import Queue
-from warren.broker.route import route
+from warren.broker.republish import deliver, queues_for
 
 if TYPE_CHECKING:
     from warren.broker.node import Node
@@ -34,8 +33,7 @@ class Schedule(Queue):
         )
         self.exchange = exchange
 
-    def publish(self, delivery: Delivery) -> bool:
-        message = delivery.message
+    def publish(self, message: Message) -> Outcome:
         self.counters.published += 1
         due = self.node.now + delay_of(message.properties().headers)
         entry = Entry(message, self, self.next_sequence, due)
@@ -46,7 +44,7 @@ class Schedule(Queue):
             self.exact_expiry = ExactExpiry(self)
         else:
             self.exact_expiry.add(entry)
-        return True
+        return SCHEDULED
 
     def remove(self, entry: Entry, reason: str) -> None:
         """Its time has come: into the queues first, then out of here, so that it is never in neither place."""
@@ -55,22 +53,9 @@ class Schedule(Queue):
 
     def _route(self, message: Message) -> None:
         vhost = self.node.vhosts.get(self.vhost)
-        if vhost is None:
-            return
-        properties = message.properties()
-        envelope = Envelope(
-            message.origin.keys,
-            properties.headers,
-            properties.correlation_id or "",
-            properties.message_id or "",
-            properties.timestamp or 0,
-            self.node.host.draw(),
-        )
-        delivery = Delivery(message, None, False, 0)
-        for destination in route(vhost.exchanges, self.exchange, envelope):
-            if isinstance(destination, Queue) and not destination.deleted:
-                self.exchange.published_out += 1
-                self.node.monitor.publish(destination, delivery)
+        if vhost is not None:
+            # It came into the exchange when it was published; now it only leaves.
+            deliver(self.node.monitor, self.exchange, message, queues_for(vhost, self.exchange, message), None)
 
     def cancel(self, sequence: int) -> bool:
         """False when there is no such message, or not any more."""
@@ -87,12 +72,7 @@ def arrived(old: Message, frame_max: int) -> Message:
     headers: Table = {} if properties.headers is None else dict(properties.headers)
     headers[DELAY_HEADER] = Field("l", -int(delay_of(headers)))
     properties.headers = headers
-    content = content_frames(old.channel, encode_properties(properties), body_of(old.content), frame_max)
-    message = Message(old.origin, content, old.channel, old.body_size)
-    message.persistent = old.persistent
-    message.priority = old.priority
-    message.ttl = old.ttl
-    return message
+    return old.changed(old.origin, properties, frame_max)
 
 
 def schedule_of(exchange: Exchange) -> Schedule | None:

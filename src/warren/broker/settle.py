@@ -27,10 +27,15 @@ def ack_one(channel: Channel, tag: i64) -> None:
     queue = entry.queue
     if not entry.is_gone():
         queue.node.monitor.ack(entry)
-        if queue.backing.length > 0:
+        if has_use_for_consumers(queue):
             channel.connection.drain_soon(queue)
     if channel.prefetch != 0:
         channel.drain_soon()
+
+
+def has_use_for_consumers(queue: Queue) -> bool:
+    """Whether a consumer that can take again makes a difference. Decorators hear of it also where nothing waits."""
+    return queue.backing.length > 0 or len(queue.decorators) > 0
 
 
 def settle(channel: Channel, tag: i64, multiple: bool, outcome: int) -> None:
@@ -89,7 +94,7 @@ def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None
         return
     for entry in entries:
         apply(entry, outcome)
-        if entry.queue.backing.length > 0:
+        if has_use_for_consumers(entry.queue):
             channel.connection.drain_soon(entry.queue)
 
 
@@ -105,7 +110,7 @@ def apply(entry: Entry, outcome: int) -> None:
     else:
         entry.failed = True
         monitor.requeue(queue, [entry])
-    if queue.backing.length > 0:
+    if has_use_for_consumers(queue):
         monitor.drain(queue)
 
 

@@ -19,7 +19,8 @@ from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, RUNS_ARGUMENT, Str
 from warren.broker.arguments import integer, is_integer, resource
 from warren.broker.backing import Backing
 from warren.broker.consumer import Consumer
-from warren.broker.message import NEVER, Delivery, Entry, Message, Origin
+from warren.broker.message import NEVER, Entry, Message, Origin
+from warren.broker.outcome import TAKEN, Outcome
 from warren.broker.policy_settings import age_in_ms
 from warren.broker.queue import Queue
 from warren.broker.stream_archive import ArchiveNotice
@@ -176,17 +177,14 @@ class Stream(Queue):
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def publish(self, delivery: Delivery) -> bool:
-        message = delivery.message
+    def _take(self, message: Message) -> Outcome:
         node = self.node
-        if self.deduplication is not None and self.deduplication.is_duplicate(message, node.now):
-            return True
         self.counters.published += 1
         log = self.log
         log.append(message, _filter_value(message), node.now)
         if self.readers and log.committed == log.next_offset:
             node.drain_soon(self)
-        return True
+        return TAKEN
 
     # -- out -------------------------------------------------------------------------------------------------------
 
@@ -324,6 +322,8 @@ class Stream(Queue):
         for consumer in self.consumers.all():
             self.remove_consumer(consumer)
         self.unacked = 0
+        if self.deduplication is not None:
+            self.deduplication.forget_unsynced(self.node.store.synced)
 
     def close(self) -> None:
         super().close()

@@ -1,7 +1,7 @@
 """Extension point: spans of what the broker does to a message, for a tracing system outside.
 
 Named in the configuration as "package.module:Class" and made once per node. While there is one, publishes and
-deliveries take the way of watched.py.
+deliveries are watched.
 """
 
 from __future__ import annotations

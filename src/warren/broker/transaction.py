@@ -8,39 +8,34 @@ from mypy_extensions import i64
 
 from warren.amqp import replies
 from warren.broker import publish, settle
-from warren.broker.message import Delivery, Entry
+from warren.broker.message import Entry
+from warren.broker.publish import Delivery
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
-    from warren.broker.journey import Journey
     from warren.broker.queue import Queue
 
 
 class Transaction:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self._publishes: list[tuple[Delivery, list[Queue]]] = []
+        self._publishes: list[Delivery] = []
         self._settlements: list[tuple[int, Entry, int]] = []
         # While a commit waits for the disk, the sequence numbers that it waits for.
         self.pending: dict[int, list[Queue]] = {}
         self.committing = False
         self._refused = False
         self._seqno: i64 = 0
-        # By their numbers, the publishes that are traced.
-        self.journeys: dict[int, Journey] = {}
 
     def next_seqno(self) -> i64:
         self._seqno += 1
         return self._seqno
 
-    def publish(self, delivery: Delivery, queues: list[Queue]) -> None:
-        self._publishes.append((delivery, queues))
-
-    def take(self) -> list[tuple[Delivery, list[Queue]]]:
-        """What was checked and routed since the last commit; from now on it is the caller's to deliver."""
-        publishes, self._publishes = self._publishes, []
-        return publishes
+    def publish(self, delivery: Delivery) -> None:
+        self._publishes.append(delivery)
+        if delivery.observer is not None:
+            delivery.observer.held()
 
     def settle(self, tag: i64, entry: Entry, outcome: int) -> None:
         self._settlements.append((tag, entry, outcome))
@@ -58,17 +53,14 @@ class Transaction:
     def commit(self) -> None:
         """Deliver, settle, and answer once every message is where a confirm would say it is."""
         channel = self.channel
-        publishes = self.take()
+        publishes, self._publishes = self._publishes, []
         settlements = self._take_settlements()
         self._refused = False
         self.committing = True
-        journeys, self.journeys = self.journeys, {}
-        for delivery, queues in publishes:
-            journey = journeys.get(delivery.seqno) if journeys else None
-            if journey is not None:
-                channel.connection.node.watch_commit(channel, delivery, queues, journey)
-            else:
-                publish.deliver_to_queues(channel, delivery, queues)
+        for delivery in publishes:
+            if delivery.observer is not None:
+                delivery.observer.committed()
+            publish.deliver_to_queues(channel, delivery)
         for _, entry, outcome in settlements:
             settle.apply(entry, outcome)
         if settlements and channel.prefetch != 0:
@@ -107,19 +99,18 @@ class Transaction:
         self.channel.connection.send(replies.tx_commit_ok(self.channel.number))
 
     def rollback(self) -> None:
-        self._publishes = []
-        self._end_journeys("rolled back")
+        self._abandon_publishes("rolled back")
         for tag, entry, _ in self._take_settlements():
             self.channel.unacked.put_back(tag, entry)
         self.channel.connection.send(replies.tx_rollback_ok(self.channel.number))
 
-    def _end_journeys(self, outcome: str) -> None:
-        for journey in self.journeys.values():
-            journey.note("transaction", outcome)
-            journey.outcome = outcome
-        self.journeys = {}
+    def _abandon_publishes(self, how: str) -> None:
+        publishes, self._publishes = self._publishes, []
+        for delivery in publishes:
+            if delivery.observer is not None:
+                delivery.observer.abandoned(how)
 
     def abandon(self) -> list[Entry]:
         """The channel closes: what was acked but not committed goes back with the rest."""
-        self._end_journeys("never committed")
+        self._abandon_publishes("never committed")
         return [entry for _, entry, _ in self._settlements]

@@ -24,6 +24,22 @@ class Wire(Protocol):
         """Write this, if anything, and close once all has left. The server then calls Connection.lost()."""
 
 
+class NoWire:
+    """Of a connection that exists only within the broker, and hears no answers."""
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def close(self, farewell: bytes) -> None:
+        pass
+
+
 class Host(Protocol):
     """The process around the core."""
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import Table
-from warren.broker import relocate
+from warren.broker import relocate, x_death
 from warren.broker.message import Entry
-from warren.broker.relocate import Address
 from warren.broker.vhost import VHost
+from warren.broker.x_death import Address
 from warren.management.calls import Call, route
 from warren.management.contents import filter_from, removable, search, sequence_in
 from warren.management.refusals import Refusal, bad_request, not_found
@@ -68,14 +68,14 @@ async def redrive(call: Call) -> Response:
 
     def origin(entry: Entry) -> tuple[Address | None, Table]:
         headers = entry.message.properties().headers
-        queue = relocate.origin_queue(headers)
+        queue = x_death.origin_queue(headers)
         if to == "exchange":
-            address = relocate.origin_address(headers)
+            address = x_death.origin_address(headers)
         else:
             address = None if queue is None else Address("", [queue])
         if address is not None:
             check_write(call, address)
-        return address, relocate.redrive_marks(headers)
+        return address, x_death.redrive_marks(headers)
 
     return await relocate_many(call, body, origin)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import plain_table, table_of
+from warren.amqp.properties import Properties
 from warren.broker.explain import Match, RouteStep
 from warren.broker.journey import Journey, Stage
 from warren.broker.rehearsal import rehearse
@@ -149,7 +150,7 @@ async def dry_run(call: Call) -> Response:
     vhost = call.node.vhosts.get(name)
     if vhost is None or not call.may_see(name):
         raise not_found()
-    journey = rehearse(vhost, call.user.name, exchange, key, table_of(headers))
+    journey = rehearse(vhost, call.user.name, exchange, key, Properties(headers=table_of(headers)))
     return JSONResponse(describe(journey))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping
 from typing import Final
 
 from warren.amqp.constants import FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
@@ -292,7 +291,3 @@ def place_of(ends: Ends, name: str, position: Position, first: int, after: int) 
         return ends.since(name, position.timestamp)
     place = position.offset_of(name)
     return first if place == EARLIEST else after if place == LATEST else place
-
-
-def first_places(ends: Ends, names: tuple[str, ...]) -> Mapping[str, int]:
-    return {name: ends.first(name) or 0 for name in names}

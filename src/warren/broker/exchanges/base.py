@@ -9,6 +9,7 @@ from __future__ import annotations
 from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp.fields import Table, encode_table
+from warren.broker.message import Message
 
 
 class Destination:
@@ -40,6 +41,19 @@ class Envelope:
         self.timestamp = timestamp
         # A random number handed in, because the core draws none: random exchanges pick by it.
         self.draw = draw
+
+    @staticmethod
+    def of(message: Message, draw: i64) -> Envelope:
+        """All that routes this message, whichever way it comes: a field left out here is left out for every way."""
+        properties = message.properties()
+        return Envelope(
+            message.origin.keys,
+            properties.headers,
+            properties.correlation_id or "",
+            properties.message_id or "",
+            properties.timestamp or 0,
+            draw,
+        )
 
 
 class Binding:
@@ -121,6 +135,10 @@ class Exchange(Destination):
                 del self._exchanges[name]
         self.remove(binding)
         return binding
+
+    def leads_nowhere(self) -> bool:
+        """Whatever is published to it."""
+        return not self.bindings and self.alternate is None and not self.decorators
 
     def next_exchanges(self) -> list[str]:
         """Names of the exchanges that a message may go to from here, the alternate included."""

@@ -1,4 +1,4 @@
-"""`warren redrive`: dead letters back to the queue that they died in, which x-death names.
+"""`warren redrive`: dead letters back to the queue that they first died in, which x-death names.
 
 A letter is published, confirmed, and only then acknowledged: killed anywhere, none is lost. Those that the filter
 leaves out stay where they are. The filter is SQL and runs in Spark; without one there is no need of Spark.
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from warren.amqp.deliveries import Deliveries
+from warren.amqp.fields import decode_table
 from warren.amqp.methods import BasicAck, QueueDeclare, QueueDeclareOk
+from warren.broker.x_death import origin_queue
 from warren.client.address import parse_uri
 from warren.client.connection import Client, Refused, frame_of
 from warren.errors import WarrenError
@@ -48,7 +50,7 @@ class Redrive:
     queue: str
     broker: str = DEFAULT_BROKER
     where: str = ""
-    # In place of the queue in x-death.
+    # In place of the queue that x-death names.
     to: str = ""
     limit: int = 0
     is_dry: bool = False
@@ -136,7 +138,7 @@ class Redrive:
         return [row for row in rows if row in found]
 
     def _queues(self, batch: pa.RecordBatch) -> list[str | None]:
-        return [self.to or _died_in(headers) for headers in batch.column("headers").to_pylist()]
+        return [self.to or _origin(headers) for headers in batch.column("headers_raw").to_pylist()]
 
     def _exists(self, target: Any, queue: str) -> bool:
         if queue not in self._known:
@@ -176,12 +178,8 @@ class Redrive:
         return [*kept, (AUDIT, audit), (COUNT, str(count)), (DEDUPLICATION_HEADER, f"redrive/{death}")]
 
 
-def _died_in(headers: list[tuple[str, str | None]] | None) -> str | None:
-    """The newest death comes first."""
-    try:
-        return str(json.loads(dict(headers or [])["x-death"] or "")[0]["queue"])
-    except (KeyError, IndexError, TypeError, ValueError):
-        return None
+def _origin(headers: bytes | None) -> str | None:
+    return None if headers is None else origin_queue(decode_table(headers, 0, len(headers)))
 
 
 def _refuse_return(method: Any, content: bytes) -> None:

@@ -1,7 +1,7 @@
-"""A publisher's way into a node: a real connection with two real channels, which nobody reads from.
+"""A publisher's way into a node: a real connection with a real channel in confirm mode, which nobody reads from.
 
-On the one in tx mode a publish is checked and routed and goes no further; on the other, in confirm mode, it is
-delivered. Between the two stands the path, which decides to which queues.
+A publish is judged, which is every check and the routing, and then delivered. Between the two stands the path, which
+decides to which queues.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from warren.amqp.fields import Field, table_of
 from warren.amqp.frames import method_frame
 from warren.amqp.methods import Method, decode_method, encode_method
 from warren.broker.channel import Channel
-from warren.broker.message import Delivery, short
+from warren.broker.message import short
 from warren.broker.node import Node
-from warren.broker.publish import deliver_to_queues, publish
+from warren.broker.observer import Observer
+from warren.broker.publish import Delivery, deliver_to_queues, known_delivery, walk
 from warren.broker.queue import Queue
 from warren.broker.reader import RUNNING
 from warren.errors import HardError, WarrenError
 from warren.spark.path.host import DeafWire
 
-ROUTING: Final = 1
-DELIVERING: Final = 2
+CHANNEL: Final = 1
 _CAPABILITIES: Final = {"authentication_failure_close": True, "basic.nack": True, "publisher_confirms": True}
 _NOTHING: Final = b"\x00\x00"
 
@@ -46,12 +46,9 @@ class Door:
         self.wire = DeafWire()
         self.connection = node.connect(self.wire, "127.0.0.1", 0, "127.0.0.1", 0)
         self._log_in(user, vhost)
-        self.send(methods.ChannelOpen(), ROUTING)
-        self.send(methods.TxSelect(), ROUTING)
-        self.send(methods.ChannelOpen(), DELIVERING)
-        self.send(methods.ConfirmSelect(), DELIVERING)
-        self.routing: Channel = self.connection.channels[ROUTING]
-        self.delivering: Channel = self.connection.channels[DELIVERING]
+        self.send(methods.ChannelOpen(), CHANNEL)
+        self.send(methods.ConfirmSelect(), CHANNEL)
+        self.channel: Channel = self.connection.channels[CHANNEL]
         node.flush()
         self.wire.take()
 
@@ -75,21 +72,18 @@ class Door:
     def send(self, method: Method, channel: int = 0) -> None:
         self.connection.feed(method_frame(channel, method.id, encode_method(method)))
 
-    def judge(self, arguments: bytes, content: bytes, body_size: int) -> tuple[Delivery, list[Queue]]:
+    def judge(self, arguments: bytes, content: bytes, body_size: int) -> Delivery:
         """Every check and the routing of one publish. Raises what the broker refuses it with."""
-        publish(self.routing, arguments, content, body_size)
-        transaction = self.routing.transaction
-        assert transaction is not None
-        ((delivery, queues),) = transaction.take()
-        return delivery, queues
+        known = known_delivery(self.channel, arguments, content, body_size)
+        return walk(self.channel, arguments, content, body_size) if known is None else known
 
-    def deliver(self, delivery: Delivery, queues: list[Queue]) -> bool:
+    def deliver(self, delivery: Delivery, queues: list[Queue], observer: Observer | None) -> bool:
         """Into these queues, as one publish. False when the publisher would hear nack."""
-        channel = self.delivering
-        acks = channel.counters.confirmed
-        own = Delivery(delivery.message, channel, delivery.mandatory, channel.next_seqno())
-        deliver_to_queues(channel, own, queues)
-        return channel.counters.confirmed != acks
+        acks = self.channel.counters.confirmed
+        delivery.queues = queues
+        delivery.observer = observer
+        deliver_to_queues(self.channel, delivery)
+        return self.channel.counters.confirmed != acks
 
 
 def publish_arguments(exchange: str, routing_key: str, mandatory: bool) -> bytes:

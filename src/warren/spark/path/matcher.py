@@ -13,6 +13,7 @@ from warren.amqp.frames import content_frames
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
 from warren.broker.message import Message
 from warren.broker.node import Node
+from warren.broker.observer import Observer
 from warren.broker.queue import Queue
 from warren.broker.route import destinations
 from warren.errors import AmqpError
@@ -116,6 +117,14 @@ class Matcher:
         return epoch
 
 
+class _Answer(Observer):
+    def __init__(self) -> None:
+        self.is_returned = False
+
+    def returned(self) -> None:
+        self.is_returned = True
+
+
 class _Epoch:
     def __init__(self, node: Node, components: Components, topology: Topology) -> None:
         self.node = node
@@ -140,15 +149,15 @@ class _Epoch:
         arguments = publish_arguments(question.exchange, question.routing_key, question.mandatory)
         content = content_frames(1, question.properties, b"", 0)
         try:
-            delivery, queues = door.judge(arguments, content, question.body_size)
+            delivery = door.judge(arguments, content, question.body_size)
         except AmqpError as error:
             return Verdict(error.code, error.reply_text, scope_of(error))
-        if not queues:
-            returned = self.node.counters.returned
-            door.deliver(delivery, [])
+        if not delivery.queues:
+            answer = _Answer()
+            door.deliver(delivery, [], answer)
             self.node.flush()
-            return Verdict(returned=self.node.counters.returned > returned)
-        return self._routed(question, delivery.message, queues)
+            return Verdict(returned=answer.is_returned)
+        return self._routed(question, delivery.message, delivery.queues)
 
     def _door(self, user: str, vhost: str) -> Door | Refused:
         door = self._doors.get((user, vhost))
@@ -176,7 +185,7 @@ class _Epoch:
         start = exchanges[question.exchange]
         if not start.next_exchanges():
             return [self._exchanges[(question.vhost, start.name)]] * len(queues)
-        finder = found_by(exchanges, start, _envelope(self.node, message))
+        finder = found_by(exchanges, start, Envelope.of(message, self.node.host.draw()))
         return [self._exchanges[(question.vhost, finder[queue])] for queue in queues]
 
 
@@ -192,15 +201,3 @@ def found_by(exchanges: dict[str, Exchange], start: Exchange, envelope: Envelope
             elif destination.name not in waiting:
                 waiting.append(destination.name)
     return met
-
-
-def _envelope(node: Node, message: Message) -> Envelope:
-    properties = message.properties()
-    return Envelope(
-        message.origin.keys,
-        properties.headers,
-        properties.correlation_id or "",
-        properties.message_id or "",
-        properties.timestamp or 0,
-        node.host.draw(),
-    )

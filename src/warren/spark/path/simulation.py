@@ -18,15 +18,17 @@ from zlib import crc32
 
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of, content_frames
-from warren.broker.deadletter import DeadLetter, record_death
+from warren.broker.deadletter import DeadLetter, DeathListener
 from warren.broker.exchanges.delayed import DELAY_HEADER
 from warren.broker.expiry import is_expired
 from warren.broker.message import NEVER, Entry, Message, Origin
-from warren.broker.node import Node
+from warren.broker.observer import Observer
+from warren.broker.outcome import Outcome
 from warren.broker.queue import REASON_EXPIRED, REASON_MAXLEN, Queue
 from warren.broker.schedule import Schedule
 from warren.broker.stream import Stream
 from warren.broker.stream_log import StreamRecord
+from warren.broker.x_death import record_death
 from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.components import Components
@@ -80,30 +82,36 @@ def named(body: bytes) -> tuple[str, int]:
     return body[8:].decode(errors="surrogatepass"), _SEQUENCE.unpack_from(body)[0]
 
 
-class ListeningHost(StillHost):
-    """Hears of dead letters: each wakes the host as soon as it waits to be republished."""
+class LetterHost(StillHost):
+    """Draws for each dead letter by what it is, in the order in which they died."""
 
-    def __init__(self, simulation: Simulation, seed: int) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self._simulation = simulation
-        self._last: DeadLetter | None = None
-        self._node: Node | None = None
-        # Dead letters draw in the order in which they died.
         self.letters: deque[bytes] = deque()
-
-    def listen(self, node: Node) -> None:
-        self._node = node
 
     def draw(self) -> int:
         return crc32(self.letters.popleft(), self.seed) if self.letters else super().draw()
 
-    def wake(self) -> None:
-        if self._node is None:
-            return
-        waiting = self._node.dead_letters.waiting
-        if waiting and waiting[-1] is not self._last:
-            self._last = waiting[-1]
-            self._simulation.died(self._last)
+
+class _Deaths(DeathListener):
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def died(self, letter: DeadLetter) -> None:
+        self._simulation.died(letter)
+
+
+class _Unentered(Observer):
+    """The queues that did not take a message in, and why."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Queue, str, str]] = []
+
+    def queued(self, queue: Queue, outcome: Outcome) -> None:
+        if outcome is Outcome.REFUSED:
+            self.rows.append((queue, events.REFUSED, REASON_MAXLEN))
+        elif outcome is Outcome.DUPLICATE:
+            self.rows.append((queue, events.DROPPED, DUPLICATE))
 
 
 class Reading:
@@ -129,16 +137,15 @@ class Simulation:
         in_memory: int = IN_MEMORY,
     ) -> None:
         self.events = Events()
-        self.host = ListeningHost(self, 0 if crew is None else crew.seed)
+        self.host = LetterHost(0 if crew is None else crew.seed)
         self.store = SpillingStore(self, in_memory)
         self.node = topology.node(self.host, self.store, started_at)
-        self.host.listen(self.node)
+        self.node.dead_letters.listener = _Deaths(self)
         self.queues: list[Queue] = queues_of(self.node)
         self._numbers = {queue: number for number, queue in enumerate(self.queues)}
         self._names = {queue: name_of_queue(queue) for queue in self.queues}
-        self._choosy = {
-            queue for queue in self.queues if queue.deduplication is not None or queue.options.rejects_when_full
-        }
+        # Whether any of them may not take a message in.
+        self._choosy = any(queue.deduplication is not None or queue.options.rejects_when_full for queue in self.queues)
         self._component_of = {queue: components.of_queue[number] for queue, number in self._numbers.items()}
         self._exchanges = topology.exchanges
         self._posts: list[Post] = [] if crew is None else attach(self.node, crew)
@@ -214,33 +221,24 @@ class Simulation:
         door = self._door(publish.user, publish.vhost)
         arguments = _known_arguments(publish.exchange, publish.routing_key, publish.mandatory)
         content = content_frames(1, publish.properties, body, 0)
-        delivery, routed = door.judge(arguments, content, publish.body_size)
+        delivery = door.judge(arguments, content, publish.body_size)
         component, component_of = publish.component, self._component_of
-        queues = [queue for queue in routed if component_of[queue] == component]
-        # Those that may not take it in: what they did is seen from their counters.
-        choosy = [queue for queue in queues if queue in self._choosy] if self._choosy else queues[:0]
-        before = [(queue.counters.published, queue.counters.rejected_publishes) for queue in choosy]
+        queues = [queue for queue in delivery.queues if component_of[queue] == component]
+        unentered = _Unentered() if self._choosy else None
         self._current = publish
-        accepted = door.deliver(delivery, queues)
+        accepted = door.deliver(delivery, queues, unentered)
         if self.streams:
             self._read_streams()
         self._current = None
-        if choosy:
-            self._note_unentered(publish, choosy, before)
+        if unentered is not None:
+            for queue, kind, reason in unentered.rows:
+                self._note_publish(kind, queue, publish, reason)
         self._end_turn()
         if publish.may_refuse:
             self.events.rows.append(Event(
                 events.CONFIRMED, vhost=publish.vhost, publisher=publish.publisher, sequence=publish.sequence,
                 message=publish.message, at=publish.at, outcome="ack" if accepted else "nack",
             ))  # fmt: skip
-
-    def _note_unentered(self, publish: Publish, queues: list[Queue], before: list[tuple[int, int]]) -> None:
-        for queue, (published, rejected) in zip(queues, before, strict=True):
-            counters = queue.counters
-            if counters.rejected_publishes != rejected:
-                self._note_publish(events.REFUSED, queue, publish, REASON_MAXLEN)
-            elif counters.published == published and queue.deduplication is not None:
-                self._note_publish(events.DROPPED, queue, publish, DUPLICATE)
 
     def _note_publish(self, kind: str, queue: Queue, publish: Publish, reason: str) -> None:
         self.events.rows.append(Event(

@@ -31,11 +31,6 @@ class SourceKind(Enum):
     def is_of_broker(self) -> bool:
         return self in _OF_BROKER
 
-    @property
-    def is_replayable(self) -> bool:
-        """The same rows can be read again after a crash, from any point on."""
-        return self is not SourceKind.QUEUE
-
 
 _OF_BROKER: Final = {
     SourceKind.QUEUE,

@@ -1,0 +1,92 @@
+"""Who watches a publish: one word for each of its stages, said once the stage is over. Nobody decides anything here.
+
+publish.py says the words; watcher.py listens for journeys, the firehose and tracers, and Spark's message path for what
+each queue did. A publish that nobody watches has no observer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from warren.amqp.properties import PropertyPeek
+from warren.broker.exchanges.base import Envelope, Exchange
+from warren.broker.message import Message
+from warren.broker.outcome import Outcome
+from warren.broker.queue import Queue
+from warren.errors import AmqpError
+
+if TYPE_CHECKING:
+    from warren.broker.channel import Channel
+
+# The header by which a message asks for its own journey.
+TRACE_HEADER: Final = b"x-warren-trace"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Observer:
+    def intercepted(self, name: str, arguments: bytes, body_size: i64) -> None:
+        """An extension has seen it, and let it go on like this."""
+
+    def entering(self, arguments: bytes, content: bytes) -> bytes:
+        """The checks begin. The content that goes on: a tracer may put its context into the headers."""
+        return content
+
+    def weighed(self, body_size: i64, limit: i64) -> None:
+        """Not too large."""
+
+    def may_write(self, exchange: str) -> None:
+        """The user may write to an exchange of this name, which may or may not exist."""
+
+    def found(self, exchange: Exchange) -> None:
+        """It exists, and clients may publish to it."""
+
+    def read(self, message: Message, peek: PropertyPeek, seqno: i64) -> None:
+        """What the path must know of the properties is known, and nothing is wrong with it."""
+
+    def may_use_keys(self, exchange: Exchange, keys: list[str]) -> None:
+        """Topic permission."""
+
+    def may_claim(self, user_id: str) -> None:
+        """The property user_id."""
+
+    def routed(self, exchange: Exchange, message: Message, envelope: Envelope, queues: list[Queue]) -> None:
+        """The exchanges have been asked."""
+
+    def held(self) -> None:
+        """It waits for tx.commit."""
+
+    def committed(self) -> None:
+        """It goes on to its queues."""
+
+    def abandoned(self, how: str) -> None:
+        """Its transaction came to nothing."""
+
+    def queued(self, queue: Queue, outcome: Outcome) -> None:
+        """One of its queues has spoken."""
+
+    def returned(self) -> None:
+        """It goes back to its publisher."""
+
+    def dropped(self) -> None:
+        """No queue, and not mandatory."""
+
+    def answered(self, seqno: i64, is_kept: bool) -> None:
+        """All queues have spoken, and the publisher hears what they said; `is_kept`: once the disk has it."""
+
+    def refused(self, error: AmqpError) -> None:
+        """A check did not hold. Nothing comes after this."""
+
+
+class Watching:
+    """Who knows whether somebody wants to observe a publish."""
+
+    def observer_of(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> Observer | None:
+        return None
+
+    def observer_asked_by(
+        self, extension: str, channel: Channel, arguments: bytes, content: bytes, body_size: i64
+    ) -> Observer | None:
+        """An interceptor has put the header that asks for the journey into the message."""
+        return None
