@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from warren.amqp.frames import content_frames
-from warren.broker.message import Entry, Message, Origin
+from warren.broker.entry import Entry
+from warren.broker.message import Message, Origin
 from warren.broker.node import Node
 from warren.broker.queue import Queue
 from warren.broker.settings import Settings

@@ -19,12 +19,13 @@ from warren.amqp.methods import Method, decode_method, encode_method
 from warren.amqp.properties import Properties, decode_properties, encode_properties
 from warren.broker.access import User
 from warren.broker.backing import Backing
-from warren.broker.connection import Connection
-from warren.broker.message import Entry, Message
+from warren.broker.entry import Entry
+from warren.broker.message import Message
 from warren.broker.node import Node
 from warren.broker.queue import Queue
 from warren.broker.settings import Settings
 from warren.broker.store import Store
+from warren.broker.world import Login
 
 M = TypeVar("M", bound=Method)
 
@@ -49,7 +50,7 @@ class FakeHost:
         self.arrived = 0
         # When set, passwords are checked only when the test calls `answer_passwords`.
         self.holds_passwords = False
-        self.waiting_passwords: list[tuple[Connection, bool]] = []
+        self.waiting_passwords: list[tuple[Login, bool]] = []
 
     def wake(self) -> None:
         self.woken = True
@@ -69,12 +70,12 @@ class FakeHost:
     def arrival(self) -> int:
         return self.arrived
 
-    def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
+    def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         is_right = bool(password_hash) and password_hash == password
         if self.holds_passwords:
-            self.waiting_passwords.append((connection, is_right))
+            self.waiting_passwords.append((login, is_right))
         else:
-            connection.password_verified(is_right)
+            login.password_verified(is_right)
 
     def answer_passwords(self) -> None:
         waiting, self.waiting_passwords = self.waiting_passwords, []

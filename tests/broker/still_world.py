@@ -13,9 +13,9 @@ from warren.amqp.methods import (
     Method,
     encode_method,
 )
-from warren.broker.connection import Connection
 from warren.broker.node import Node
 from warren.broker.settings import Settings
+from warren.broker.world import Login
 
 Row = tuple[str, tuple[str, ...], dict[str, object]]
 
@@ -40,8 +40,8 @@ class StillHost:
     def arrival(self) -> int:
         return 0
 
-    def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
-        connection.password_verified(True)
+    def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
+        login.password_verified(True)
 
     def log(self, level: int, text: str) -> None:
         pass

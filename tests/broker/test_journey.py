@@ -331,18 +331,18 @@ def test_watched_and_unwatched_publishes_do_the_same(world: World) -> None:
 def test_a_rehearsal_publishes_nothing(world: World) -> None:
     channel = world.channel()
     topology(channel)
-    journey = rehearse(world.vhost, "guest", "events", "order.new", Properties())
+    journey = rehearse(world.node.watch, world.vhost, "guest", "events", "order.new", Properties())
     assert sorted(journey.queues) == ["audit", "orders"]
     assert journey.outcome == "would be routed"
     assert channel.get("orders") is None
     assert len(world.node.journeys.kept) == 0
-    assert rehearse(world.vhost, "guest", "events", "", Properties()).queues == ["audit"]
+    assert rehearse(world.node.watch, world.vhost, "guest", "events", "", Properties()).queues == ["audit"]
 
 
 def test_a_rehearsal_is_refused_as_the_publish_would_be(world: World) -> None:
     world.add_user("reader", write="")
-    assert rehearse(world.vhost, "reader", "amq.topic", "k", Properties()).outcome == "refused"
-    assert rehearse(world.vhost, "guest", "missing", "k", Properties()).outcome == "refused"
+    assert rehearse(world.node.watch, world.vhost, "reader", "amq.topic", "k", Properties()).outcome == "refused"
+    assert rehearse(world.node.watch, world.vhost, "guest", "missing", "k", Properties()).outcome == "refused"
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_every_type_tells_why(world: World, type: str, key: str, arguments: dict
     channel.declare("q")
     bind = methods.QueueBind(queue="q", exchange="x", routing_key=key, arguments=table_of(arguments))
     channel.call(bind, methods.QueueBindOk)
-    journey = rehearse(world.vhost, "guest", "x", "k", Properties(headers=table_of({"a": 1})))
+    journey = rehearse(world.node.watch, world.vhost, "guest", "x", "k", Properties(headers=table_of({"a": 1})))
     (step,) = next(stage for stage in journey.stages if stage.name == "route").steps
     assert [match.why for match in step.matches] == [why]
 

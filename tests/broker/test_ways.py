@@ -234,7 +234,7 @@ def test_a_rehearsal_refuses_a_cc_that_is_no_list(world: World) -> None:
     channel = world.channel()
     channel.declare("q")
     properties = Properties(headers=table_of({"CC": "q"}))
-    journey = rehearse(world.vhost, "guest", "", "q", properties)
+    journey = rehearse(world.node.watch, world.vhost, "guest", "", "q", properties)
     channel.publish("m", "q", properties=properties)
     code, text = channel.expect_close()
     assert journey.outcome == "refused"
@@ -248,8 +248,8 @@ def test_a_rehearsal_counts_nothing_and_leaves_nothing_behind(world: World) -> N
     channel.declare("trace")
     channel.bind("trace", "amq.rabbitmq.trace", "#")
     opened = world.node.counters.channels_opened
-    assert rehearse(world.vhost, "guest", "", "q", Properties()).queues == ["q"]
-    assert rehearse(world.vhost, "guest", "", "none", Properties()).queues == []
+    assert rehearse(world.node.watch, world.vhost, "guest", "", "q", Properties()).queues == ["q"]
+    assert rehearse(world.node.watch, world.vhost, "guest", "", "none", Properties()).queues == []
     exchange = world.vhost.exchanges[""]
     assert (exchange.published_in, exchange.published_out, world.node.counters.sizes.bytes) == (0, 0, 0)
     assert (world.node.counters.channels_opened, len(world.node.connections)) == (opened, 1)

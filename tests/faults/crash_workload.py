@@ -11,7 +11,8 @@ from random import Random
 from tests.faults.ledger import Item, Ledger
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
-from warren.broker.message import Entry
+from warren.broker.burial import bury_dead_letters
+from warren.broker.entry import Entry
 from warren.store.chores import Chore, SyncJob
 from warren.store.compaction import compact
 
@@ -227,7 +228,7 @@ class Workload:
             return
         item, entry = taken
         entry.queue.reject(entry)
-        self.world.node.dead_letters.run()
+        bury_dead_letters(self.world.node)
         position = self.world.store.position
         item.settled = position
         if entry.queue.options.dead_letter_exchange is not None:

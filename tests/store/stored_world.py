@@ -13,7 +13,8 @@ from tests.store.simulated_disk import SimulatedDisk
 from warren.amqp.fields import table_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.message import Entry, Message, Origin
+from warren.broker.entry import Entry
+from warren.broker.message import Message, Origin
 from warren.broker.node import Node
 from warren.broker.outcome import Outcome
 from warren.broker.queue import Queue

@@ -8,7 +8,8 @@ from heapq import heappop, heappush
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.browse import take_returned, take_waiting, waiting_after
-from warren.broker.message import NEVER, Entry, Message
+from warren.broker.entry import Entry
+from warren.broker.message import NEVER, Message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -10,7 +10,7 @@ from heapq import heapify
 
 from mypy_extensions import i64
 
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 
 
 def first_after(entries: deque[Entry], sequence: i64) -> i64:

@@ -19,13 +19,14 @@ from warren.amqp.stamp import stamped
 from warren.broker.arguments import integer, integer_problem, resource
 from warren.broker.awaiting import Awaiting
 from warren.broker.consumer import Consumer
+from warren.broker.entry import Entry
 from warren.broker.expiry import is_expired
-from warren.broker.message import NEVER, Entry, Message
+from warren.broker.message import NEVER, Message
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from warren.broker.channel import Channel
     from warren.broker.queue import Queue
+    from warren.broker.recipient import Recipient
 
 BROWSE: Final = "x-browse"
 BROWSE_FROM: Final = "x-browse-from"
@@ -37,7 +38,7 @@ _TURN_BYTES: Final[i64] = 131072
 
 
 class Browser(Consumer):
-    def __init__(self, channel: Channel, queue: Queue, tag: str, method: BasicConsume, next_sequence: i64) -> None:
+    def __init__(self, channel: Recipient, queue: Queue, tag: str, method: BasicConsume, next_sequence: i64) -> None:
         super().__init__(channel, queue, tag, False, method.exclusive, 0, method.arguments)
         # It has no part in the taking of turns.
         self.active = False
@@ -51,8 +52,8 @@ class Browser(Consumer):
         self.has_begun = True
         channel = self.channel
         if not self.no_wait:
-            channel.connection.send(replies.consume_ok(channel.number, self.tag))
-        channel.connection.drain_soon(self.queue)
+            channel.outlet.send(replies.consume_ok(channel.number, self.tag))
+        self.queue.node.drain_soon(self.queue)
 
     def send_copy(self, entry: Entry) -> None:
         channel = self.channel
@@ -88,7 +89,7 @@ def wants_to_browse(arguments: Table) -> bool:
     return SETTLE_TO in arguments or (field is not None and field.value is not False)
 
 
-def new_browser(channel: Channel, queue: Queue, tag: str, method: BasicConsume) -> Browser:
+def new_browser(channel: Recipient, queue: Queue, tag: str, method: BasicConsume) -> Browser:
     """With all that may be refused checked. Settling is left to `begin_browsing`."""
     what = resource("queue", queue.name, queue.vhost)
     field = method.arguments.get(BROWSE)

@@ -13,7 +13,7 @@ from warren.broker.arguments import QUORUM, integer, integer_problem, resource
 from warren.broker.browser import BROWSE, BROWSE_FROM, SETTLE_TO, Browser, begin_browsing, new_browser, wants_to_browse
 from warren.broker.consumer import Consumer
 from warren.broker.queue import Queue
-from warren.broker.reply_to import REPLY_QUEUE, close_reply_queue, open_reply_queue
+from warren.broker.reply_to import REPLY_QUEUE, open_reply_queue
 from warren.broker.stream import Stream, StreamConsumer, check_stream_consumer
 from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked
 
@@ -118,7 +118,7 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
     if consumer is not None:
         consumer.queue.remove_consumer(consumer)
     elif reply_consumer is not None and reply_consumer.tag == method.consumer_tag:
-        close_reply_queue(channel)
+        channel.close_reply_queue()
     if not method.no_wait:
         channel.connection.send(replies.cancel_ok(channel.number, method.consumer_tag))
     if consumer is not None and consumer.queue.is_unused_auto_delete():

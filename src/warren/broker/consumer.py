@@ -14,11 +14,12 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Table
 from warren.amqp.frames import needs_reframing, rechannel, reframe
-from warren.broker.message import Entry, short
+from warren.broker.entry import Entry
+from warren.broker.message import short
 
 if TYPE_CHECKING:
-    from warren.broker.channel import Channel
     from warren.broker.queue import Queue
+    from warren.broker.recipient import Recipient
 
 # class 60, method 60, with the frame header before and the consumer tag after.
 _DELIVER_HEAD: Final = struct.Struct(">BHIHH")
@@ -28,7 +29,7 @@ _LARGE: Final[i64] = 131072
 
 class Consumer:
     def __init__(
-        self, channel: Channel, queue: Queue, tag: str, no_ack: bool, exclusive: bool, priority: i64, arguments: Table
+        self, channel: Recipient, queue: Queue, tag: str, no_ack: bool, exclusive: bool, priority: i64, arguments: Table
     ) -> None:
         self.channel = channel
         self.queue = queue
@@ -48,7 +49,7 @@ class Consumer:
 
     def can_take(self) -> bool:
         channel = self.channel
-        if not channel.connection.has_room:
+        if not channel.outlet.has_room:
             return False
         if self.no_ack:
             return True
@@ -68,17 +69,17 @@ class Consumer:
         """Write basic.deliver and the content into the connection's output."""
         message = entry.message
         channel = self.channel
-        connection = channel.connection
+        outlet = channel.outlet
         suffix = message.origin.suffix
         size: i64 = len(suffix)
         content = message.content
         if entry.is_counted():
-            content = entry.counted_content(channel.number, connection.frame_max)
-        elif len(content) > connection.frame_max and needs_reframing(content, connection.frame_max):
-            content = reframe(content, channel.number, connection.frame_max)
+            content = entry.counted_content(channel.number, outlet.frame_max)
+        elif len(content) > outlet.frame_max and needs_reframing(content, outlet.frame_max):
+            content = reframe(content, channel.number, outlet.frame_max)
         elif message.channel != channel.number:
             content = rechannel(content, channel.number)
-        out = connection.output()
+        out = outlet.output()
         out.write(self.deliver_head(size))
         write_i64_be(out, delivery_tag)
         out.append(1 if entry.redelivered else 0)
@@ -86,8 +87,8 @@ class Consumer:
         if len(content) < _LARGE:
             out.write(content)
         else:
-            connection.write_large(content)
-        connection.wrote(len(content) + size + 32)
+            outlet.write_large(content)
+        outlet.wrote(len(content) + size + 32)
 
 
 class ConsumerGroup:

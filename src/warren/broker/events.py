@@ -7,34 +7,30 @@ as Erlang writes them, and whoever is behind a change is named. Without a bindin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from warren.amqp.fields import Field, Table
 from warren.amqp.properties import Properties
+from warren.broker.channel import Channel
+from warren.broker.connection import Connection
+from warren.broker.consumer import Consumer
+from warren.broker.exchanges.base import Binding, Exchange
 from warren.broker.firehose import publish_internal
+from warren.broker.listener import Listener
+from warren.broker.outlet import Outlet
+from warren.broker.queue import Queue
+from warren.broker.realm import Realm
+from warren.broker.recipient import Recipient
 from warren.broker.terms import erlang_address, erlang_argument
-
-if TYPE_CHECKING:
-    from warren.broker.channel import Channel
-    from warren.broker.connection import Connection
-    from warren.broker.consumer import Consumer
-    from warren.broker.exchanges.base import Binding, Exchange
-    from warren.broker.node import Node
-    from warren.broker.queue import Queue
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 _PROTOCOL: Final = "{0,9,1}"
 
 
-# Who does what nobody asked for.
-INTERNAL: Final = "rmq-internal"
-
-
-class Events:
-    def __init__(self, node: Node) -> None:
+class Events(Listener):
+    def __init__(self, node: Realm) -> None:
+        super().__init__()
         self._node = node
-        # Whose doing it is what happens now: the user of the channel or of the API's call that has its turn.
-        self.actor = INTERNAL
 
     def has_listeners(self) -> bool:
         vhost = self._node.vhosts.get(self._node.settings.default_vhost)
@@ -111,9 +107,10 @@ class Events:
             },
         )
 
-    def connection(self, verb: str, connection: Connection) -> None:
+    def connection(self, verb: str, connection: Outlet) -> None:
         if not self.has_listeners():
             return
+        assert isinstance(connection, Connection)
         facts: dict[str, object] = {
             "name": connection.name,
             "pid": connection.name,
@@ -147,9 +144,10 @@ class Events:
             )
         self.emit(f"connection.{verb}", facts)
 
-    def login(self, is_right: bool, connection: Connection, user: str) -> None:
+    def login(self, is_right: bool, connection: Outlet, user: str) -> None:
         if not self.has_listeners():
             return
+        assert isinstance(connection, Connection)
         facts: dict[str, object] = {
             "name": user,
             "connection_name": connection.name,
@@ -165,9 +163,10 @@ class Events:
             facts["error"] = f"user '{user}' - invalid credentials"
         self.emit("user.authentication.success" if is_right else "user.authentication.failure", facts)
 
-    def channel(self, verb: str, channel: Channel) -> None:
+    def channel(self, verb: str, channel: Recipient) -> None:
         if not self.has_listeners():
             return
+        assert isinstance(channel, Channel)
         name = f"{channel.connection.name} ({channel.number})"
         facts: dict[str, object] = {
             "name": name,
@@ -186,7 +185,7 @@ class Events:
             "consumer_tag": consumer.tag,
             "queue": consumer.queue.name,
             "vhost": consumer.queue.vhost,
-            "channel": f"{consumer.channel.connection.name} ({consumer.channel.number})",
+            "channel": f"{consumer.channel.outlet.name} ({consumer.channel.number})",
             "user_who_performed_action": consumer.channel.user,
         }
         if verb == "created":

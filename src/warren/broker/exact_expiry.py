@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.message import NEVER, Entry
+from warren.broker.deadletter import REASON_EXPIRED
+from warren.broker.entry import Entry
+from warren.broker.message import NEVER
 from warren.broker.timers import UNSET, Timer
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 # One firing takes out no more than this; the rest has its turn right after whoever waits meanwhile.
 BATCH: Final = 1000
-_EXPIRED: Final = "expired"
 
 
 class ExactExpiry(Timer):
@@ -55,7 +56,7 @@ class ExactExpiry(Timer):
             sequence = heappop(heap)[1]
             entry = queue.backing.take(sequence)
             if entry is not None:
-                queue.remove(entry, _EXPIRED)
+                queue.remove(entry, REASON_EXPIRED)
                 left -= 1
         if heap:
             # Due or overdue: at once, but in a firing of its own.

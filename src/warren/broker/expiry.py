@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.broker.message import NEVER, Entry
+from warren.broker.deadletter import REASON_EXPIRED
+from warren.broker.entry import Entry
+from warren.broker.message import NEVER
 from warren.broker.timers import UNSET, Timer
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from warren.broker.channel import Channel
     from warren.broker.queue import Queue
-
-_EXPIRED = "expired"
+    from warren.broker.recipient import Recipient
 
 
 def expiry_of(now: i64, queue_ttl: i64, message_ttl: i64) -> i64:
@@ -40,7 +40,7 @@ def drop_expired(queue: Queue) -> None:
     head = backing.peek()
     while head is not None and is_expired(head, now):
         backing.fetch()
-        queue.remove(head, _EXPIRED)
+        queue.remove(head, REASON_EXPIRED)
         head = backing.peek()
 
 
@@ -82,13 +82,13 @@ class IdleTimer(Timer):
         if now - queue.last_used < queue.options.expires:
             queue.arm_idle()
             return
-        queue.node.vhosts[queue.vhost].delete_queue(queue)
+        queue.node.expire_queue(queue)
 
 
 class AckTimeout(Timer):
     """A consumer that sits on a delivery for longer than the queue allows loses its channel."""
 
-    def __init__(self, channel: Channel, entry: Entry, tag: i64, timeout: i64) -> None:
+    def __init__(self, channel: Recipient, entry: Entry, tag: i64, timeout: i64) -> None:
         super().__init__()
         self.channel = channel
         self.entry = entry

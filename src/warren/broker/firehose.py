@@ -12,7 +12,8 @@ from mypy_extensions import i64
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import TEXT_PROPERTIES, Properties, encode_properties
-from warren.broker.message import Entry, Message, Origin
+from warren.broker.entry import Entry
+from warren.broker.message import Message, Origin
 from warren.broker.queue import Queue
 from warren.broker.republish import republish
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -18,6 +18,8 @@ from warren.amqp.methods import (
     Method,
 )
 from warren.broker.access import is_loopback
+from warren.broker.connection import Connection
+from warren.broker.intake import Intake
 from warren.errors import (
     NO_METHOD,
     AmqpError,
@@ -28,9 +30,6 @@ from warren.errors import (
     NotAllowed,
     SyntaxRefused,
 )
-
-if TYPE_CHECKING:
-    from warren.broker.connection import Connection
 
 _CAPABILITIES: Final = (
     "publisher_confirms",
@@ -56,10 +55,11 @@ _OPEN: Final = "running"
 
 
 class Handshake:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, intake: Intake) -> None:
         self.connection = connection
+        self._intake = intake
         self.greeted = False
-        self.state = _STARTING
+        intake.state = _STARTING
 
     def greet(self, header: bytes) -> None:
         """The first eight bytes. Whoever speaks something else is told what we speak."""
@@ -93,26 +93,26 @@ class Handshake:
         return properties
 
     def handle(self, method: Method) -> None:
-        if isinstance(method, ConnectionClose) and self.state == _OPEN:
+        if isinstance(method, ConnectionClose) and self._intake.state == _OPEN:
             self.connection.closed_by_client()
-        elif isinstance(method, ConnectionUpdateSecret) and self.state == _OPEN:
+        elif isinstance(method, ConnectionUpdateSecret) and self._intake.state == _OPEN:
             self._update_secret()
-        elif isinstance(method, ConnectionStartOk) and self.state == _STARTING:
+        elif isinstance(method, ConnectionStartOk) and self._intake.state == _STARTING:
             self._start_ok(method)
-        elif isinstance(method, ConnectionTuneOk) and self.state == _TUNING:
+        elif isinstance(method, ConnectionTuneOk) and self._intake.state == _TUNING:
             self._tune_ok(method)
-        elif isinstance(method, ConnectionOpen) and self.state == _OPENING:
+        elif isinstance(method, ConnectionOpen) and self._intake.state == _OPENING:
             self._open(method)
         else:
-            raise ChannelError(f"unexpected method in connection state {self.state}")
+            raise ChannelError(f"unexpected method in connection state {self._intake.state}")
 
     def may_tell(self, error: AmqpError) -> bool:
         """Before login only a refused login is told, and only to clients that asked to be told."""
-        if self.state == _OPEN:
+        if self._intake.state == _OPEN:
             return True
         if isinstance(error, LoginRefused):
             return self.connection.can("authentication_failure_close")
-        return isinstance(error, NotAllowed) or self.state == _OPENING
+        return isinstance(error, NotAllowed) or self._intake.state == _OPENING
 
     # -- login -----------------------------------------------------------------------------------------------------
 
@@ -123,12 +123,12 @@ class Handshake:
         if capabilities is not None and isinstance(capabilities.value, dict):
             connection.client_capabilities = capabilities.value
         connection.mechanism = method.mechanism
-        self.state = _AUTHENTICATING
+        self._intake.state = _AUTHENTICATING
         if method.mechanism == "EXTERNAL" and connection.tls_subject is not None:
             self._log_in(connection.tls_subject, connection.tls_subject in connection.node.access.users)
             return
         if method.mechanism not in connection.node.settings.mechanisms:
-            self.state = _STARTING
+            self._intake.state = _STARTING
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
@@ -174,7 +174,7 @@ class Handshake:
             self._refuse_login(f"user '{user}' can only connect via localhost")
         connection.user = user
         settings = node.settings
-        self.state = _TUNING
+        self._intake.state = _TUNING
         connection.send(replies.tune(settings.channel_max, settings.frame_max, settings.heartbeat))
 
     def _refuse_login(self, why: str) -> None:
@@ -196,7 +196,7 @@ class Handshake:
         connection.frame_max = method.frame_max
         connection.channel_max = method.channel_max
         connection.heartbeat = method.heartbeat
-        self.state = _OPENING
+        self._intake.state = _OPENING
 
     def _open(self, method: ConnectionOpen) -> None:
         connection = self.connection
@@ -210,7 +210,7 @@ class Handshake:
         node.check_user_connection_limit(connection)
         if not node.access.may_access_vhost(connection.user, name):
             raise NotAllowed(f"access to vhost '{name}' refused for user '{connection.user}'")
-        self.state = _OPEN
+        self._intake.state = _OPEN
         connection.opened(vhost)
         connection.send(replies.open_ok())
         connection.node.opened(connection)

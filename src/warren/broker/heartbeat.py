@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.amqp.constants import HEARTBEAT_FRAME
-from warren.broker.reader import CLOSED, STARTING
+from warren.broker.outlet import CLOSED, STARTING
 from warren.broker.timers import Timer
 
 if TYPE_CHECKING:

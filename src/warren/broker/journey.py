@@ -15,7 +15,8 @@ from warren.broker.explain import RouteStep
 from warren.errors import AmqpError
 
 if TYPE_CHECKING:
-    from warren.broker.node import Node
+    from warren.broker.house import House
+    from warren.broker.yard import Yard
 
 KEPT: Final = 500
 
@@ -33,7 +34,7 @@ class Stage:
 class Journey:
     """Its times count from `start`, a reading of the host's stopwatch."""
 
-    def __init__(self, node: Node, number: int, vhost: str, connection: str, user: str, start: i64) -> None:
+    def __init__(self, node: Yard, number: int, vhost: str, connection: str, user: str, start: i64) -> None:
         self._node = node
         self.number = number
         self.vhost = vhost
@@ -77,7 +78,7 @@ class Awaited:
 
 
 class Journeys:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: House) -> None:
         self._node = node
         self.kept: deque[Journey] = deque(maxlen=KEPT)
         # One in so many publishes; 0 = none.

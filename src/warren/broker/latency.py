@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 if TYPE_CHECKING:
-    from warren.broker.message import Entry
-    from warren.broker.node import Node
+    from warren.broker.entry import Entry
+    from warren.broker.house import House
     from warren.broker.queue import Queue
 
 # Publishes that are looked at for one sample: those to queues without consumers show nothing.
@@ -30,7 +30,7 @@ class _Followed:
 
 
 class Latency:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: House) -> None:
         self._node = node
         # Publishes that may still become the sample that was asked for.
         self.wanted: i64 = 0

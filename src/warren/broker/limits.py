@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warren.broker.deadletter import REASON_MAXLEN
 from warren.broker.message import Message
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
-
-_MAXLEN = "maxlen"
 
 
 def is_full_for(queue: Queue, message: Message) -> bool:
@@ -38,5 +37,5 @@ def drop_excess(queue: Queue) -> bool:
         if entry is None:
             return is_over
         is_over = True
-        queue.remove(entry, _MAXLEN)
+        queue.remove(entry, REASON_MAXLEN)
     return is_over

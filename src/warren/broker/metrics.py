@@ -1,8 +1,36 @@
-"""Counters that only grow: per channel here, per queue in queue.py, per exchange on the exchange, and for the node."""
+"""Counters that only grow: per queue, per channel, and for the node. Those of exchanges are on the exchange."""
 
 from __future__ import annotations
 
 from mypy_extensions import i64
+
+
+class QueueCounters:
+    """Statistics of one queue; they only ever grow."""
+
+    def __init__(self) -> None:
+        self.published: i64 = 0
+        self.delivered: i64 = 0
+        self.delivered_no_ack: i64 = 0
+        self.got: i64 = 0
+        self.got_no_ack: i64 = 0
+        self.got_empty: i64 = 0
+        self.redelivered: i64 = 0
+        self.acked: i64 = 0
+        self.rejected_publishes: i64 = 0
+        self.dead_lettered: i64 = 0
+
+    def add(self, other: QueueCounters) -> None:
+        self.published += other.published
+        self.delivered += other.delivered
+        self.delivered_no_ack += other.delivered_no_ack
+        self.got += other.got
+        self.got_no_ack += other.got_no_ack
+        self.got_empty += other.got_empty
+        self.redelivered += other.redelivered
+        self.acked += other.acked
+        self.rejected_publishes += other.rejected_publishes
+        self.dead_lettered += other.dead_lettered
 
 
 class ChannelCounters:

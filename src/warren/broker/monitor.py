@@ -9,20 +9,21 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Final
 
+from warren.broker.entry import Entry
 from warren.broker.expiry import arm_expiry, drop_expired
-from warren.broker.message import Entry, Message
+from warren.broker.message import Message
 from warren.broker.outcome import FAILED, Outcome
-from warren.broker.queue import Queue
 
 if TYPE_CHECKING:
-    from warren.broker.node import Node
+    from warren.broker.queue import Queue
+    from warren.broker.yard import Yard
 
 _ERROR: Final = 40
 
 
 class Monitor:
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, yard: Yard) -> None:
+        self._yard = yard
         self.failures = 0
 
     def publish(self, queue: Queue, message: Message) -> Outcome:
@@ -76,12 +77,19 @@ class Monitor:
 
     def failed(self, queue: Queue) -> None:
         self.failures += 1
-        self.node.host.log(_ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
-        for connection in list(self.node.connections.values()):
-            for channel in list(connection.channels.values()):
-                channel.queue_failed(queue)
+        self._yard.host.log(_ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
+        self._yard.queue_failed(queue)
         consumers = queue.consumers.all()
         queue.restart()
         # Only now: in a queue that has none left, nobody is promoted and nothing handed out.
         for consumer in consumers:
             consumer.channel.cancel_by_broker(consumer)
+
+    def requeue_all(self, entries: list[Entry]) -> None:
+        """Back to their queues, each queue's together so that none is handed out before all are back."""
+        by_queue: dict[Queue, list[Entry]] = {}
+        for entry in entries:
+            if not entry.is_gone():
+                by_queue.setdefault(entry.queue, []).append(entry)
+        for queue, own in by_queue.items():
+            self.requeue(queue, own)

@@ -1,4 +1,4 @@
-"""Who watches a publish: one word for each of its stages, said once the stage is over. Nobody decides anything here.
+"""A publish on its way, and who watches it: one word for each stage, said once it is over. Nothing is decided here.
 
 publish.py says the words; watcher.py listens for journeys, the firehose and tracers, and Spark's message path for what
 each queue did. A publish that nobody watches has no observer.
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp.properties import PropertyPeek
+from warren.broker.entry import Entry
 from warren.broker.exchanges.base import Envelope, Exchange
-from warren.broker.message import Message
+from warren.broker.message import Message, Origin
 from warren.broker.outcome import Outcome
 from warren.broker.queue import Queue
+from warren.broker.recipient import Recipient
 from warren.errors import AmqpError
 
 if TYPE_CHECKING:
@@ -80,7 +82,13 @@ class Observer:
 
 
 class Watching:
-    """Who knows whether somebody wants to observe a publish."""
+    """Who knows whether somebody wants to observe a publish. Here nobody does."""
+
+    def changed(self) -> None:
+        """Somebody began or ceased to watch."""
+
+    def delivered(self, channel: Recipient, queue: Queue, entry: Entry) -> None:
+        """A message goes to a consumer, and somebody wants to know."""
 
     def observer_of(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> Observer | None:
         return None
@@ -90,3 +98,35 @@ class Watching:
     ) -> Observer | None:
         """An interceptor has put the header that asks for the journey into the message."""
         return None
+
+
+class Delivery:
+    """A message on its way to queues: checked and routed, and nothing has happened yet."""
+
+    def __init__(
+        self,
+        message: Message,
+        exchange: Exchange,
+        queues: list[Queue],
+        mandatory: bool,
+        seqno: i64,
+        observer: Observer | None,
+    ) -> None:
+        self.message = message
+        self.exchange = exchange
+        self.queues = queues
+        self.mandatory = mandatory
+        # The publisher's sequence number on its channel; 0 = no confirm wanted.
+        self.seqno: i64 = seqno
+        self.observer = observer
+
+
+class Target:
+    """What one publish frame asks for, with its checks done."""
+
+    def __init__(self, exchange: Exchange, origin: Origin, mandatory: bool) -> None:
+        self.exchange = exchange
+        self.origin = origin
+        self.mandatory = mandatory
+        # Where it leads when only the key decides; None when every message must be routed for itself.
+        self.queues: list[Queue] | None = None

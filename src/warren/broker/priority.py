@@ -6,7 +6,8 @@ from mypy_extensions import i64
 
 from warren.broker.backing import Backing
 from warren.broker.browse import by_sequence
-from warren.broker.message import Entry, Message
+from warren.broker.entry import Entry
+from warren.broker.message import Message
 
 
 class PriorityBacking(Backing):

@@ -21,10 +21,10 @@ from warren.amqp.fields import decode_table
 from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.broker import checks
-from warren.broker.exchanges.base import Envelope, Exchange
+from warren.broker.exchanges.base import Envelope
 from warren.broker.interceptors import PUBLISH, intercept_publish
 from warren.broker.message import Message, Origin
-from warren.broker.observer import TRACE_HEADER, Observer
+from warren.broker.observer import TRACE_HEADER, Delivery, Observer, Target
 from warren.broker.queue import Queue
 from warren.broker.reply_to import REPLY_QUEUE, deliver_reply, name_reply_address
 from warren.broker.republish import IS_KEPT, SOME_FAILED, SOME_REFUSED, deliver, queues_in
@@ -44,38 +44,6 @@ _ONLY_DELIVERY_MODE: Final[i64] = 0x1000
 # Targets that all connections together remember, about half a KB each, and what each may have however many they are.
 _TARGETS_MAX: Final = 65536
 _TARGETS_MIN: Final = 256
-
-
-class Target:
-    """What one publish frame asks for, with its checks done."""
-
-    def __init__(self, exchange: Exchange, origin: Origin, flags: i64) -> None:
-        self.exchange = exchange
-        self.origin = origin
-        self.mandatory = (flags & _MANDATORY) != 0
-        # Where it leads when only the key decides; None when every message must be routed for itself.
-        self.queues: list[Queue] | None = None
-
-
-class Delivery:
-    """A message on its way to queues: checked and routed, and nothing has happened yet."""
-
-    def __init__(
-        self,
-        message: Message,
-        exchange: Exchange,
-        queues: list[Queue],
-        mandatory: bool,
-        seqno: i64,
-        observer: Observer | None,
-    ) -> None:
-        self.message = message
-        self.exchange = exchange
-        self.queues = queues
-        self.mandatory = mandatory
-        # The publisher's sequence number on its channel; 0 = no confirm wanted.
-        self.seqno: i64 = seqno
-        self.observer = observer
 
 
 def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
@@ -202,7 +170,7 @@ def target_of(channel: Channel, arguments: bytes, observer: Observer | None) -> 
     if flags & _IMMEDIATE:
         raise NotImplementedByBroker("immediate=true", BASIC_PUBLISH)
     exchange = checks.writable_exchange(channel, name, observer)
-    target = Target(exchange, Origin(name, [key]), flags)
+    target = Target(exchange, Origin(name, [key]), flags & _MANDATORY != 0)
     if connection.targets_as_of != as_of or len(connection.targets) >= share_of_targets(len(node.connections)):
         connection.targets = {}
         connection.targets_as_of = as_of

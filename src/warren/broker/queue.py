@@ -7,7 +7,7 @@ Limits, TTL, consumers and dead letters are in limits.py, expiry.py, consumer.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
@@ -16,7 +16,9 @@ from warren.broker.arguments import QueueOptions, integer
 from warren.broker.backing import Backing
 from warren.broker.browser import Browser, feed_browsers
 from warren.broker.consumer import Consumer, Consumers
+from warren.broker.deadletter import REASON_DELIVERY_LIMIT, REASON_EXPIRED, REASON_MAXLEN, REASON_REJECTED
 from warren.broker.deduplication import Deduplication
+from warren.broker.entry import Entry
 from warren.broker.exact_expiry import ExactExpiry
 from warren.broker.exchanges.base import Destination
 from warren.broker.expiry import (
@@ -29,60 +31,28 @@ from warren.broker.expiry import (
     is_expired,
 )
 from warren.broker.limits import drop_excess, is_full_for
-from warren.broker.message import NEVER, Entry, Message
+from warren.broker.message import NEVER, Message
+from warren.broker.metrics import QueueCounters
 from warren.broker.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, REFUSED, TAKEN, Outcome
 from warren.broker.priority import PriorityBacking
 from warren.broker.retry import Retry
 
 if TYPE_CHECKING:
-    from warren.broker.connection import Connection
     from warren.broker.interceptors import QueueDecorator
-    from warren.broker.node import Node
-
-REASON_REJECTED: Final = "rejected"
-REASON_EXPIRED: Final = "expired"
-REASON_MAXLEN: Final = "maxlen"
-REASON_DELIVERY_LIMIT: Final = "delivery_limit"
-
-
-class QueueCounters:
-    """Statistics of one queue; they only ever grow."""
-
-    def __init__(self) -> None:
-        self.published: i64 = 0
-        self.delivered: i64 = 0
-        self.delivered_no_ack: i64 = 0
-        self.got: i64 = 0
-        self.got_no_ack: i64 = 0
-        self.got_empty: i64 = 0
-        self.redelivered: i64 = 0
-        self.acked: i64 = 0
-        self.rejected_publishes: i64 = 0
-        self.dead_lettered: i64 = 0
-
-    def add(self, other: QueueCounters) -> None:
-        self.published += other.published
-        self.delivered += other.delivered
-        self.delivered_no_ack += other.delivered_no_ack
-        self.got += other.got
-        self.got_no_ack += other.got_no_ack
-        self.got_empty += other.got_empty
-        self.redelivered += other.redelivered
-        self.acked += other.acked
-        self.rejected_publishes += other.rejected_publishes
-        self.dead_lettered += other.dead_lettered
+    from warren.broker.outlet import Outlet
+    from warren.broker.yard import Yard
 
 
 class Queue(Destination):
     def __init__(
         self,
-        node: Node,
+        node: Yard,
         vhost: str,
         name: str,
         type_: str,
         durable: bool,
         auto_delete: bool,
-        owner: Connection | None,
+        owner: Outlet | None,
         arguments: Table,
         incarnation: str = "",
     ) -> None:

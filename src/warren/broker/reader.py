@@ -7,7 +7,7 @@ frames are cut out in one piece and never copied again.
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
@@ -22,11 +22,17 @@ from warren.amqp.constants import (
     FRAME_BODY,
     FRAME_HEADER,
     FRAME_HEARTBEAT,
-    FRAME_MAX_BEFORE_OPEN,
     FRAME_METHOD,
 )
-from warren.broker.channel import Channel, decoded
+from warren.broker import dispatch
+from warren.broker.burial import bury_dead_letters
+from warren.broker.channel import Channel
+from warren.broker.connection import Connection
+from warren.broker.handshake import Handshake
+from warren.broker.intake import SIZE_FUDGE, Intake
+from warren.broker.outlet import CLOSED, CLOSING, RUNNING
 from warren.broker.terms import erlang_octets
+from warren.broker.vhost import VHost
 from warren.errors import (
     NO_METHOD,
     AmqpError,
@@ -36,37 +42,36 @@ from warren.errors import (
     UnexpectedFrame,
 )
 
-if TYPE_CHECKING:
-    from warren.broker.connection import Connection
-
-# RabbitMQ lets clients that are off by the size of the frame header get away with it.
-SIZE_FUDGE: Final[i64] = 8
 _ERROR: Final = 40
 
-# The stages of a connection.
-STARTING: Final = "starting"
-RUNNING: Final = "running"
-CLOSING: Final = "closing"
-CLOSED: Final = "closed"
 
-
-class Reader:
+class Reader(Intake):
     def __init__(self, connection: Connection) -> None:
+        super().__init__()
         self.connection = connection
-        self.payload_max: i64 = FRAME_MAX_BEFORE_OPEN
-        # What was read and not yet handled: less than a frame, or more while reading is held.
-        self.tail = b""
-        # The method that is being handled, for errors that do not name theirs.
-        self.method_id: i64 = 0
+        self._handshake = Handshake(connection, self)
         self._current: Channel | None = None
         self._current_number: i64 = -1
         # Where the frame that is being handled ends, and whether there still is such a thing.
         self._frame_end: i64 = 0
         self._lost_framing = False
 
+    def begin_open(self, user: str, vhost: VHost) -> None:
+        """For a user who has logged in otherwise."""
+        self._handshake.greeted = True
+        self.state = RUNNING
+        self.connection.user = user
+        self.connection.opened(vhost)
+
     def forget_channel(self) -> None:
         self._current = None
         self._current_number = -1
+
+    def may_tell(self, error: AmqpError) -> bool:
+        return self._handshake.may_tell(error)
+
+    def password_verified(self, is_right: bool) -> None:
+        self._handshake.password_verified(is_right)
 
     def handle(self, data: bytes) -> None:
         try:
@@ -97,10 +102,10 @@ class Reader:
         at: i64 = 0
         if self._lost_framing:
             return size_all
-        if not self.connection.handshake.greeted:
+        if not self._handshake.greeted:
             if size_all < 8:
                 return 0
-            self.connection.handshake.greet(data[:8])
+            self._handshake.greet(data[:8])
             at = 8
         held = self.connection.is_held()
         while size_all - at >= 8 and not held:
@@ -137,7 +142,7 @@ class Reader:
                 held = self.connection.is_held()
             at = end
             if self.connection.node.dead_letters.waiting:
-                self.connection.node.dead_letters.run()
+                bury_dead_letters(self.connection.node)
             if self.connection.stage == CLOSED:
                 return size_all
         if size_all - at == 7 and not held:
@@ -170,9 +175,9 @@ class Reader:
             if body_size > 0:
                 after = self._end_of_body(data, number, after, body_size)
             if 0 < after <= total and self._is_content_header(data, number, end, after):
-                channel.receive_publish(data[at + 11 : end - 1], data[end:after], body_size)
+                dispatch.receive_publish(channel, data[at + 11 : end - 1], data[end:after], body_size)
                 return after
-        channel.begin_content(data[at + 11 : end - 1])
+        dispatch.begin_content(channel, data[at + 11 : end - 1])
         return end
 
     def _end_of_body(self, data: bytes, number: i64, at: i64, body_size: i64) -> i64:
@@ -207,14 +212,14 @@ class Reader:
         self.method_id = BASIC_ACK
         channel = self._current
         if channel is not None:
-            channel.receive_ack(read_i64_be(data, at + 11), data[at + 19] & 1 != 0)
+            dispatch.receive_ack(channel, read_i64_be(data, at + 11), data[at + 19] & 1 != 0)
 
     def _read_method(self, number: i64, method_id: i64, data: bytes, start: i64, end: i64) -> None:
         self.method_id = method_id
         if self.connection.stage == CLOSING:
             self._read_while_closing(number, method_id)
         elif number == 0:
-            self.connection.handshake.handle(decoded(method_id, data, start, end))
+            self._handshake.handle(dispatch.decoded(method_id, data, start, end))
         elif self.connection.stage != RUNNING:
             # Only channel 0 exists before the connection is open.
             raise UnexpectedFrame(_described(FRAME_METHOD, data[start - 4 : end]), NO_METHOD)
@@ -228,7 +233,7 @@ class Reader:
                 raise ChannelError("expected 'channel.open'")
             self.connection.open_channel(number)
             return
-        channel.receive_method(method_id, data, start, end)
+        dispatch.receive_method(channel, method_id, data, start, end)
 
     def _read_while_closing(self, number: i64, method_id: i64) -> None:
         if number == 0 and method_id == CONNECTION_CLOSE:
@@ -255,9 +260,9 @@ class Reader:
         if channel.is_closed:
             return
         if kind == FRAME_HEADER:
-            channel.content_header(data[at:end])
+            dispatch.content_header(channel, data[at:end])
         else:
-            channel.content_body(data[at:end])
+            dispatch.content_body(channel, data[at:end])
 
 
 def _described(kind: i64, payload: bytes) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish, encode_method
 from warren.amqp.properties import Properties, encode_properties
@@ -14,26 +12,26 @@ from warren.broker.journey import Journey
 from warren.broker.message import Message
 from warren.broker.publish import examine
 from warren.broker.queue import Queue
-from warren.broker.watcher import Watcher, limits_of, note_route
+from warren.broker.vhost import VHost
+from warren.broker.watcher import Watch, Watcher, limits_of, note_route
 from warren.broker.world import NoWire
 from warren.errors import AmqpError
 
-if TYPE_CHECKING:
-    from warren.broker.vhost import VHost
 
-
-def rehearse(vhost: VHost, user: str, exchange: str, key: str, properties: Properties) -> Journey:
+def rehearse(watch: Watch, vhost: VHost, user: str, exchange: str, key: str, properties: Properties) -> Journey:
     """A journey that is not kept."""
-    node = vhost.node
+    node = watch.node
     journey = Journey(node, 0, vhost.name, "", user, node.host.stopwatch())
     journey.exchange = exchange
     journey.routing_key = key
-    connection = Connection.within(node, NoWire(), user, vhost)
+    connection = Connection(node, NoWire(), -1, "127.0.0.1", 0, "127.0.0.1", 0, False, None)
+    connection.user = user
+    connection.opened(vhost)
     channel = Channel(connection, 1)
     try:
         arguments = encode_method(BasicPublish(exchange=exchange, routing_key=key))
         content = content_frames(1, encode_properties(properties), b"", 0)
-        delivery = examine(channel, arguments, content, 0, _Rehearsing(channel, vhost, journey))
+        delivery = examine(channel, arguments, content, 0, _Rehearsing(watch, channel, journey))
     except AmqpError as error:
         journey.refuse(error)
         return journey
@@ -48,13 +46,13 @@ def rehearse(vhost: VHost, user: str, exchange: str, key: str, properties: Prope
 class _Rehearsing(Watcher):
     """Notes what a journey notes, and shows nothing to the firehose and to those who sample."""
 
-    def __init__(self, channel: Channel, vhost: VHost, journey: Journey) -> None:
-        super().__init__(channel, journey, None)
-        self._vhost = vhost
+    def __init__(self, watch: Watch, channel: Channel, journey: Journey) -> None:
+        super().__init__(watch, channel, journey)
+        self._exchanges = channel.vhost.exchanges
         self._noted = journey
 
     def routed(self, exchange: Exchange, message: Message, envelope: Envelope, queues: list[Queue]) -> None:
-        note_route(self._noted, self._vhost.exchanges, exchange, envelope, queues)
+        note_route(self._noted, self._exchanges, exchange, envelope, queues)
 
 
 def _prospect(queue: Queue) -> str:

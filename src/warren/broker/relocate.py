@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
-from warren.broker.message import Entry, Message, Origin
+from warren.broker.entry import Entry
+from warren.broker.message import Message, Origin
 from warren.broker.queue import Queue
 from warren.broker.republish import SOME_TOOK, republish
 from warren.broker.x_death import Address

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.broker.message import NEVER, Entry, Message
+from warren.broker.entry import Entry
+from warren.broker.message import NEVER, Message
 from warren.errors import NotFound, PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
     from warren.broker.consumer import Consumer
-    from warren.broker.node import Node
+    from warren.broker.house import House
 
 REPLY_QUEUE: Final = "amq.rabbitmq.reply-to"
 _PREFIX: Final = "amq.rabbitmq.reply-to."
@@ -32,12 +33,6 @@ def open_reply_queue(channel: Channel, consumer: Consumer) -> None:
     node.reply_channels[channel.reply_address] = channel
 
 
-def close_reply_queue(channel: Channel) -> None:
-    if channel.reply_consumer is not None:
-        channel.connection.node.reply_channels.pop(channel.reply_address, None)
-        channel.reply_consumer = None
-
-
 def name_reply_address(channel: Channel, message: Message) -> None:
     """reply_to said "the reply queue of this channel": write its real address into the message."""
     if channel.reply_consumer is None:
@@ -47,7 +42,7 @@ def name_reply_address(channel: Channel, message: Message) -> None:
     message.rewrite(properties, channel.connection.frame_max)
 
 
-def deliver_reply(node: Node, message: Message) -> bool:
+def deliver_reply(node: House, message: Message) -> bool:
     """To the requester if it is still there; False when there is none. Nothing is kept for one who left."""
     channel = node.reply_channels.get(message.origin.keys[0])
     if channel is None or channel.reply_consumer is None:
@@ -57,6 +52,6 @@ def deliver_reply(node: Node, message: Message) -> bool:
     return True
 
 
-def check_reply_address(node: Node, address: str, vhost: str) -> None:
+def check_reply_address(node: House, address: str, vhost: str) -> None:
     if address != REPLY_QUEUE and address not in node.reply_channels:
         raise NotFound(f"no queue '{address}' in vhost '{vhost}'")

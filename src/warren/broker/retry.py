@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 from warren.broker.timers import UNSET, Timer
 
 if TYPE_CHECKING:

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Final
 
 from warren.amqp.fields import Field, Table
 from warren.broker.arguments import CLASSIC
+from warren.broker.entry import Entry
 from warren.broker.exact_expiry import ExactExpiry
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange, delay_of
-from warren.broker.message import Entry, Message
+from warren.broker.message import Message
 from warren.broker.outcome import SCHEDULED, Outcome
 from warren.broker.queue import Queue
-from warren.broker.republish import deliver, queues_for
 
 if TYPE_CHECKING:
-    from warren.broker.node import Node
+    from warren.broker.yard import Yard
 
 _EXACT: Final = "x-exact-message-ttl"
 
 
 class Schedule(Queue):
-    def __init__(self, node: Node, exchange: DelayedExchange, incarnation: str) -> None:
+    def __init__(self, node: Yard, exchange: DelayedExchange, incarnation: str) -> None:
         arguments: Table = {_EXACT: Field("t", True)}
         # The exchange's name: the incarnation tells it from a queue that is called the same.
         super().__init__(
@@ -48,14 +48,9 @@ class Schedule(Queue):
 
     def remove(self, entry: Entry, reason: str) -> None:
         """Its time has come: into the queues first, then out of here, so that it is never in neither place."""
-        self._route(arrived(entry.message, self.node.settings.frame_max))
+        message = arrived(entry.message, self.node.settings.frame_max)
+        self.node.release_scheduled(self.vhost, self.exchange, message)
         self.backing.settle(entry)
-
-    def _route(self, message: Message) -> None:
-        vhost = self.node.vhosts.get(self.vhost)
-        if vhost is not None:
-            # It came into the exchange when it was published; now it only leaves.
-            deliver(self.node.monitor, self.exchange, message, queues_for(vhost, self.exchange, message), None)
 
     def cancel(self, sequence: int) -> bool:
         """False when there is no such message, or not any more."""

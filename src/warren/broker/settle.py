@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def settle_entries(channel: Channel, entries: list[Entry], outcome: int) -> None
     if outcome == REQUEUE:
         for entry in entries:
             entry.failed = True
-        requeue(entries)
+        channel.connection.node.monitor.requeue_all(entries)
         return
     for entry in entries:
         apply(entry, outcome)
@@ -114,16 +114,6 @@ def apply(entry: Entry, outcome: int) -> None:
         monitor.drain(queue)
 
 
-def requeue(entries: list[Entry]) -> None:
-    """Back to their queues, each queue's together so that none is handed out before all are back."""
-    by_queue: dict[Queue, list[Entry]] = {}
-    for entry in entries:
-        if not entry.is_gone():
-            by_queue.setdefault(entry.queue, []).append(entry)
-    for queue, own in by_queue.items():
-        queue.node.monitor.requeue(queue, own)
-
-
 def recover(channel: Channel) -> None:
     """Everything unacked on the channel goes back, whoever holds it."""
-    requeue(channel.unacked.take_all())
+    channel.connection.node.monitor.requeue_all(channel.unacked.take_all())

@@ -19,7 +19,8 @@ from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, RUNS_ARGUMENT, Str
 from warren.broker.arguments import integer, is_integer, resource
 from warren.broker.backing import Backing
 from warren.broker.consumer import Consumer
-from warren.broker.message import NEVER, Entry, Message, Origin
+from warren.broker.entry import Entry
+from warren.broker.message import NEVER, Message, Origin
 from warren.broker.outcome import TAKEN, Outcome
 from warren.broker.policy_settings import age_in_ms
 from warren.broker.queue import Queue
@@ -36,9 +37,9 @@ from warren.broker.stream_log import (
 from warren.errors import NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
-    from warren.broker.channel import Channel
-    from warren.broker.connection import Connection
-    from warren.broker.node import Node
+    from warren.broker.outlet import Outlet
+    from warren.broker.recipient import Recipient
+    from warren.broker.yard import Yard
 
 # What is read in a turn by one consumer and by all of a stream, of those who replay what was published long ago.
 READER_BYTES: Final[i64] = 65536
@@ -61,7 +62,7 @@ _FAR: Final = 1 << 52
 
 
 class StreamConsumer(Consumer):
-    def __init__(self, channel: Channel, queue: Stream, tag: str, exclusive: bool, arguments: Table) -> None:
+    def __init__(self, channel: Recipient, queue: Stream, tag: str, exclusive: bool, arguments: Table) -> None:
         super().__init__(channel, queue, tag, False, exclusive, 0, arguments)
         self.cursor: StreamCursor = _cursor(queue, arguments.get("x-stream-offset"))
         self._filters = _filters(arguments.get("x-stream-filter"))
@@ -91,45 +92,45 @@ class StreamConsumer(Consumer):
 
     def send_record(self, record: StreamRecord) -> None:
         channel = self.channel
-        connection = channel.connection
+        outlet = channel.outlet
         size = record.suffix_size
         wire = record.wire
         self.unacked += 1
         tag = channel.unacked.add(self.place)
-        out = connection.output()
+        out = outlet.output()
         out.write(self.deliver_head(size))
         write_i64_be(out, tag)
         out.append(0)
-        if channel.number == KEPT_CHANNEL and len(wire) <= connection.frame_max:
+        if channel.number == KEPT_CHANNEL and len(wire) <= outlet.frame_max:
             out.write(wire)
         else:
             content = wire[size:]
             out.write(wire[:size])
-            if needs_reframing(content, connection.frame_max):
-                out.write(reframe(content, channel.number, connection.frame_max))
+            if needs_reframing(content, outlet.frame_max):
+                out.write(reframe(content, channel.number, outlet.frame_max))
             else:
                 out.write(rechannel(content, channel.number))
-        connection.wrote(len(wire) + 32)
+        outlet.wrote(len(wire) + 32)
 
     def next_run(self) -> StreamRun | None:
         """As long as a frame and the prefetch allow."""
-        most_bytes = min(RUN_BYTES, self.channel.connection.frame_max - FRAME_OVERHEAD - RUN_HEAD_SIZE)
+        most_bytes = min(RUN_BYTES, self.channel.outlet.frame_max - FRAME_OVERHEAD - RUN_HEAD_SIZE)
         return self.cursor.next_run(most_bytes, self.prefetch - self.unacked)
 
     def send_run(self, run: StreamRun) -> None:
         channel = self.channel
-        connection = channel.connection
+        outlet = channel.outlet
         self.unacked += run.count
         tag = channel.unacked.add(RunPlace(self.place.message, self, run.count))
-        out = connection.output()
+        out = outlet.output()
         out.write(self.deliver_head(len(RUN_SUFFIX)))
         write_i64_be(out, tag)
         out.append(0)
         out.write(RUN_SUFFIX)
         write_run_head(out, channel.number, run)
-        connection.write_large(run.data)
-        connection.output().append(FRAME_END)
-        connection.wrote(len(run.data))
+        outlet.write_large(run.data)
+        outlet.output().append(FRAME_END)
+        outlet.wrote(len(run.data))
 
 
 class RunPlace(Entry):
@@ -144,13 +145,13 @@ class RunPlace(Entry):
 class Stream(Queue):
     def __init__(
         self,
-        node: Node,
+        node: Yard,
         vhost: str,
         name: str,
         type_: str,
         durable: bool,
         auto_delete: bool,
-        owner: Connection | None,
+        owner: Outlet | None,
         arguments: Table,
         incarnation: str = "",
     ) -> None:
@@ -335,7 +336,7 @@ class Stream(Queue):
         return resource("queue", self.name, self.vhost)
 
 
-def check_stream_consumer(channel: Channel, queue: Stream, no_ack: bool) -> None:
+def check_stream_consumer(channel: Recipient, queue: Stream, no_ack: bool) -> None:
     what = resource("queue", queue.name, queue.vhost)
     if channel.consumer_prefetch == 0:
         raise PreconditionFailed(f"consumer prefetch count is not set for stream {what}")

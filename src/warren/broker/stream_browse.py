@@ -5,7 +5,8 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.amqp.frames import body_of
-from warren.broker.message import NEVER, Entry, Message, Origin
+from warren.broker.entry import Entry
+from warren.broker.message import NEVER, Message, Origin
 from warren.broker.queue import Queue
 from warren.broker.stream_log import KEPT_CHANNEL, StreamLog, StreamRecord
 

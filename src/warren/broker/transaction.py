@@ -8,8 +8,10 @@ from mypy_extensions import i64
 
 from warren.amqp import replies
 from warren.broker import publish, settle
-from warren.broker.message import Entry
-from warren.broker.publish import Delivery
+from warren.broker.answers import Transaction
+from warren.broker.burial import bury_dead_letters
+from warren.broker.entry import Entry
+from warren.broker.observer import Delivery
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -17,14 +19,12 @@ if TYPE_CHECKING:
     from warren.broker.queue import Queue
 
 
-class Transaction:
+class ChannelTransaction(Transaction):
     def __init__(self, channel: Channel) -> None:
+        super().__init__()
         self.channel = channel
         self._publishes: list[Delivery] = []
         self._settlements: list[tuple[int, Entry, int]] = []
-        # While a commit waits for the disk, the sequence numbers that it waits for.
-        self.pending: dict[int, list[Queue]] = {}
-        self.committing = False
         self._refused = False
         self._seqno: i64 = 0
 
@@ -65,7 +65,7 @@ class Transaction:
             settle.apply(entry, outcome)
         if settlements and channel.prefetch != 0:
             channel.drain_soon()
-        channel.connection.node.dead_letters.run()
+        bury_dead_letters(channel.connection.node)
         store = channel.connection.node.store
         if settlements and store.position > store.synced:
             channel.await_sync(self.next_seqno(), [])

@@ -9,7 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 
 _FIRST_SIZE: Final = 64
 

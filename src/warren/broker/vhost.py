@@ -26,8 +26,8 @@ from warren.broker.stream import Stream
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
-    from warren.broker.connection import Connection
-    from warren.broker.node import Node
+    from warren.broker.outlet import Outlet
+    from warren.broker.realm import Realm
 
 PREDECLARED: Final = (
     ("amq.direct", "direct", False),
@@ -40,7 +40,7 @@ PREDECLARED: Final = (
 
 
 class VHost:
-    def __init__(self, node: Node, name: str, description: str = "", tags: list[str] | None = None) -> None:
+    def __init__(self, node: Realm, name: str, description: str = "", tags: list[str] | None = None) -> None:
         self.node = node
         self.name = name
         self.description = description
@@ -132,7 +132,7 @@ class VHost:
 
     # -- queues ----------------------------------------------------------------------------------------------------
 
-    def queue(self, name: str, connection: Connection) -> Queue:
+    def queue(self, name: str, connection: Outlet) -> Queue:
         """The queue of that name, if this connection may use it."""
         queue = self.queues.get(name)
         if queue is None:
@@ -140,11 +140,11 @@ class VHost:
         self.check_access(queue, connection)
         return queue
 
-    def check_access(self, queue: Queue, connection: Connection) -> None:
+    def check_access(self, queue: Queue, connection: Outlet) -> None:
         if queue.exclusive_owner is not None and queue.exclusive_owner is not connection:
             raise _locked(queue)
 
-    def check_exclusive(self, queue: Queue, connection: Connection, wants_exclusive: bool) -> None:
+    def check_exclusive(self, queue: Queue, connection: Outlet, wants_exclusive: bool) -> None:
         """A redeclaration must agree on who owns the queue."""
         owner = connection if wants_exclusive else None
         if queue.exclusive_owner is not owner:
@@ -165,7 +165,7 @@ class VHost:
         type_: str,
         durable: bool,
         auto_delete: bool,
-        owner: Connection | None,
+        owner: Outlet | None,
         arguments: Table,
         incarnation: str = "",
     ) -> Queue:

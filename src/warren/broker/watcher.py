@@ -5,62 +5,79 @@ It hears each stage from publish.py and tells the rest; what a journey says of a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypy_extensions import i64
 
 from warren.amqp.frames import properties_span
 from warren.amqp.properties import PropertyPeek, decode_properties
+from warren.broker.channel import Channel
+from warren.broker.entry import Entry
 from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.explain import explain
-from warren.broker.firehose import trace_publish
-from warren.broker.journey import Awaited, Journey
+from warren.broker.firehose import trace_delivery, trace_publish
+from warren.broker.house import House
+from warren.broker.journey import Awaited, Journey, Journeys
+from warren.broker.latency import Latency
 from warren.broker.message import NEVER, Message, content_with
 from warren.broker.observer import Observer, Watching
 from warren.broker.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, FAILED, REFUSED, SCHEDULED, Outcome
 from warren.broker.publish import asks_for_journey
 from warren.broker.queue import Queue
+from warren.broker.recipient import Recipient
 from warren.broker.schedule import Schedule
 from warren.broker.stream import Stream
+from warren.broker.tracer import Tracer
 from warren.errors import AmqpError
 
-if TYPE_CHECKING:
-    from warren.broker.channel import Channel
-    from warren.broker.node import Node
-    from warren.broker.tracer import Tracer
 
+class Watch(Watching):
+    """Who watches a node, and so which of its publishes."""
 
-class WatchingNode(Watching):
-    """Decides which publishes of a node are watched."""
+    def __init__(self, node: House) -> None:
+        self.node = node
+        self.journeys = Journeys(node)
+        self.latency = Latency(node)
+        self.tracer: Tracer | None = None
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def changed(self) -> None:
+        node = self.node
+        is_traced = any(vhost.tracing for vhost in node.vhosts.values())
+        is_told = is_traced or self.tracer is not None
+        node.is_watched = is_told or self.journeys.is_on() or self.latency.wanted > 0
+        node.watches_deliveries = is_told or len(self.latency.followed) > 0
+
+    def delivered(self, channel: Recipient, queue: Queue, entry: Entry) -> None:
+        if self.latency.followed:
+            self.latency.delivered(queue, entry)
+        assert isinstance(channel, Channel)
+        if channel.vhost.tracing:
+            trace_delivery(channel, queue.name, entry)
+        if self.tracer is not None:
+            headers = entry.message.properties().headers
+            self.tracer.delivered(channel.vhost.name, queue.name, headers, entry.redelivered)
 
     def observer_of(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> Observer | None:
-        node = self._node
         journey: Journey | None = None
         if asks_for_journey(content) or self._is_wanted(arguments):
             journey = self._begin(channel, arguments, content, body_size)
-            if not node.intercepts_publish:
+            if not self.node.intercepts_publish:
                 journey.note("interceptor", "none")
-        if journey is None and node.tracer is None and not channel.vhost.tracing and node.latency.wanted == 0:
+        if journey is None and self.tracer is None and not channel.vhost.tracing and self.latency.wanted == 0:
             return None
-        return Watcher(channel, journey, node.tracer)
+        return Watcher(self, channel, journey)
 
     def observer_asked_by(
         self, extension: str, channel: Channel, arguments: bytes, content: bytes, body_size: i64
     ) -> Observer | None:
         journey = self._begin(channel, arguments, content, body_size)
         journey.note("interceptor", f"{extension} asked for the journey")
-        return Watcher(channel, journey, self._node.tracer)
+        return Watcher(self, channel, journey)
 
     def _is_wanted(self, arguments: bytes) -> bool:
-        journeys = self._node.journeys
-        return journeys.is_on() and journeys.wants(names_in(arguments)[0])
+        return self.journeys.is_on() and self.journeys.wants(names_in(arguments)[0])
 
     def _begin(self, channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> Journey:
         connection = channel.connection
-        journey = self._node.journeys.begin(channel.vhost.name, connection.name, channel.user, arrival(channel))
+        journey = self.journeys.begin(channel.vhost.name, connection.name, channel.user, arrival(channel))
         journey.exchange, journey.routing_key = names_in(arguments)
         journey.body_size = body_size
         pieces = ", in more than one read" if channel.arrival >= 0 else ""
@@ -73,11 +90,11 @@ class WatchingNode(Watching):
 class Watcher(Observer):
     """Of one publish. Stages are told to the journey if there is one, the whole to the others."""
 
-    def __init__(self, channel: Channel, journey: Journey | None, tracer: Tracer | None) -> None:
+    def __init__(self, watch: Watch, channel: Channel, journey: Journey | None) -> None:
+        self._watch = watch
         self._channel = channel
-        self._node = channel.connection.node
         self._journey = journey
-        self._tracer = tracer
+        self._tracer = watch.tracer
         self._is_traced = False
         self._outcomes: list[Outcome] = []
 
@@ -146,7 +163,7 @@ class Watcher(Observer):
     # -- queues ----------------------------------------------------------------------------------------------------
 
     def routed(self, exchange: Exchange, message: Message, envelope: Envelope, queues: list[Queue]) -> None:
-        node = self._node
+        latency = self._watch.latency
         channel = self._channel
         if self._tracer is not None:
             self._tracer.routed([queue.name for queue in queues])
@@ -154,8 +171,8 @@ class Watcher(Observer):
             note_route(self._journey, channel.vhost.exchanges, exchange, envelope, queues)
         if channel.vhost.tracing:
             trace_publish(channel, message, queues)
-        if node.latency.wanted > 0 and channel.transaction is None:
-            node.latency.follow(queues, arrival(channel))
+        if latency.wanted > 0 and channel.transaction is None:
+            latency.follow(queues, arrival(channel))
 
     def held(self) -> None:
         self._note("transaction", "it waits for tx.commit")
@@ -188,7 +205,7 @@ class Watcher(Observer):
         journey = self._journey
         if journey is None:
             return
-        store = self._node.store
+        store = self._channel.connection.node.store
         is_refused = REFUSED in self._outcomes or FAILED in self._outcomes
         if is_kept and store.position == 0:
             journey.note("store", "in memory only: this broker has no data folder")
@@ -201,7 +218,7 @@ class Watcher(Observer):
         elif is_refused:
             journey.note("confirm", f"basic.nack for number {seqno}")
         elif is_kept and store.position > store.synced:
-            self._node.journeys.awaiting.append(Awaited(store.position, journey, journey.outcome))
+            self._watch.journeys.awaiting.append(Awaited(store.position, journey, journey.outcome))
             journey.outcome = "waits for the disk"
         else:
             journey.note("confirm", f"basic.ack for number {seqno}")

@@ -5,10 +5,7 @@ Time is handed in as milliseconds that never go backwards (Node.tick); randomnes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from warren.broker.connection import Connection
+from typing import Protocol
 
 
 class Wire(Protocol):
@@ -40,6 +37,12 @@ class NoWire:
         pass
 
 
+class Login(Protocol):
+    """Somebody who waits to be let in."""
+
+    def password_verified(self, is_right: bool) -> None: ...
+
+
 class Host(Protocol):
     """The process around the core."""
 
@@ -58,8 +61,9 @@ class Host(Protocol):
     def arrival(self) -> int:
         """What the stopwatch showed when the bytes that are being handled were read."""
 
-    def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
-        """Check off the loop, then call connection.password_verified(ok), at once or later."""
+    def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
+        """Check off the loop, then call login.password_verified(ok), at once or later. A user whom nobody knows has
+        no algorithm."""
 
     def log(self, level: int, text: str) -> None:
         """Levels are those of the logging module."""

@@ -6,8 +6,8 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table, field_of
 from warren.amqp.properties import Properties
+from warren.broker.deadletter import REASON_REJECTED
 from warren.broker.message import Origin
-from warren.broker.queue import REASON_REJECTED
 
 
 class Address:

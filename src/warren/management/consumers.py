@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
 from warren.broker.browser import Browser
+from warren.broker.channel import Channel
 from warren.broker.consumer import Consumer
 from warren.management.calls import Call, route
 from warren.management.listing import Item
@@ -15,7 +16,9 @@ from warren.management.names import channel_name
 
 
 def describe(call: Call, consumer: Consumer) -> Item:
-    connection = consumer.channel.connection
+    channel = consumer.channel
+    assert isinstance(channel, Channel)
+    connection = channel.connection
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
@@ -26,8 +29,8 @@ def describe(call: Call, consumer: Consumer) -> Item:
         "prefetch_count": int(consumer.prefetch),
         "arguments": plain_table(consumer.arguments),
         "channel_details": {
-            "name": channel_name(consumer.channel),
-            "number": int(consumer.channel.number),
+            "name": channel_name(channel),
+            "number": int(channel.number),
             "connection_name": connection.name,
             "peer_host": connection.peer_host,
             "peer_port": connection.peer_port,

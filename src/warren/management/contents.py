@@ -17,7 +17,8 @@ from warren.amqp.fields import Table, plain_table
 from warren.amqp.frames import body_of
 from warren.broker import relocate
 from warren.broker.arguments import STREAM
-from warren.broker.message import NEVER, Entry
+from warren.broker.entry import Entry
+from warren.broker.message import NEVER
 from warren.broker.queue import Queue
 from warren.errors import ResourceLocked
 from warren.management import queues

@@ -25,7 +25,6 @@ from warren.amqp.methods import (
     encode_method,
 )
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.connection import Connection
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
 from warren.management.refusals import Refusal
@@ -95,11 +94,7 @@ class DirectClient:
     def __init__(self, node: Node, user: str, vhost: VHost) -> None:
         self._node = node
         self._wire = _Wire()
-        self._connection = Connection(node, self._wire, -1, "127.0.0.1", 0, "127.0.0.1", 0, False, None)
-        self._connection.user = user
-        self._connection.handshake.greeted = True
-        self._connection.handshake.state = "running"
-        self._connection.opened(vhost)
+        self._connection = node.connect_within(self._wire, user, vhost)
         self.call(ChannelOpen())
 
     def __enter__(self) -> DirectClient:

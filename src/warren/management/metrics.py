@@ -19,7 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from warren.broker.logins import Attempts
-from warren.broker.queue import Queue, QueueCounters
+from warren.broker.metrics import QueueCounters
+from warren.broker.queue import Queue
 from warren.management.calls import Call, Context, Needs, route
 from warren.management.metric_families import GROUPS, Family, Kind, kinds
 from warren.management.overview import COMPATIBLE_VERSION

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import Table
 from warren.broker import relocate, x_death
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 from warren.broker.vhost import VHost
 from warren.broker.x_death import Address
 from warren.management.calls import Call, route

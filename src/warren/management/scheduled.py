@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 from warren.broker.schedule import Schedule, schedule_of
 from warren.management import contents, exchanges
 from warren.management.calls import Call, done, route

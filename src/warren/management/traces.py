@@ -150,7 +150,7 @@ async def dry_run(call: Call) -> Response:
     vhost = call.node.vhosts.get(name)
     if vhost is None or not call.may_see(name):
         raise not_found()
-    journey = rehearse(vhost, call.user.name, exchange, key, Properties(headers=table_of(headers)))
+    journey = rehearse(call.node.watch, vhost, call.user.name, exchange, key, Properties(headers=table_of(headers)))
     return JSONResponse(describe(journey))
 
 

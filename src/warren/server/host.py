@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from warren.broker.connection import Connection
 from warren.broker.node import Node
+from warren.broker.world import Login
 from warren.server.archiver import Archiver
 from warren.server.clock import Clock
 from warren.server.passwords import Passwords
@@ -136,13 +136,13 @@ class LoopHost:
         # The clock is read whenever a socket was.
         return self.clock.asked_ns
 
-    def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
+    def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         # Clients that connect for every task come back by the thousand: they need no thread.
         if self.passwords.remembers(algorithm, password_hash, password):
-            connection.password_verified(True)
+            login.password_verified(True)
             return
         done = self.is_right_password(algorithm, password_hash, password)
-        done.add_done_callback(lambda done: self._verified(connection, done))
+        done.add_done_callback(lambda done: self._verified(login, done))
 
     def is_right_password(self, algorithm: str, password_hash: str, password: str) -> asyncio.Future[bool]:
         return self.loop.run_in_executor(self._threads, self.passwords.verify, algorithm, password_hash, password)
@@ -150,14 +150,14 @@ class LoopHost:
     def hash_password(self, password: str) -> asyncio.Future[tuple[str, str]]:
         return self.loop.run_in_executor(self._threads, self.passwords.hash, password)
 
-    def _verified(self, connection: Connection, done: asyncio.Future[bool]) -> None:
+    def _verified(self, login: Login, done: asyncio.Future[bool]) -> None:
         if done.cancelled() or self._node is None:
             return
         error = done.exception()
         if error is not None:
             log.error("a password could not be checked", exc_info=error)
         self.tick()
-        connection.password_verified(error is None and done.result())
+        login.password_verified(error is None and done.result())
         self.wake()
 
     def log(self, level: int, text: str) -> None:

@@ -14,7 +14,8 @@ from mypy_extensions import i64
 
 from warren.broker.backing import Backing
 from warren.broker.browse import by_sequence
-from warren.broker.message import Entry, Message, short
+from warren.broker.entry import Entry
+from warren.broker.message import Message, short
 from warren.store.browse import READ_GAP, find_paged, paged_after, paged_expiries
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, Row, Run, Segment

@@ -16,7 +16,8 @@ from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
 from warren.broker.backing import Backing
-from warren.broker.message import Entry, Message
+from warren.broker.entry import Entry
+from warren.broker.message import Message
 from warren.broker.store import Store
 from warren.store.chores import Chore, DeleteChore, IndexChore, SegmentChore, SettledChore, SyncJob
 from warren.store.disk import Disk

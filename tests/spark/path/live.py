@@ -28,15 +28,15 @@ from warren.amqp.fields import plain
 from warren.amqp.frames import body_of
 from warren.amqp.properties import Properties
 from warren.broker.backing import Backing
-from warren.broker.connection import Connection
 from warren.broker.deadletter import DeadLetter
 from warren.broker.definitions import import_
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 from warren.broker.node import Node
 from warren.broker.queue import Queue
 from warren.broker.schedule import Schedule, schedule_of
 from warren.broker.settings import Settings
 from warren.broker.stream import Stream
+from warren.broker.world import Login
 from warren.spark.path.consumers import Crew, Worker
 
 
@@ -61,8 +61,8 @@ class TrustingHost(FakeHost):
             letters = self.outcome.dead_lettered.setdefault(place_of(queue), [])
             letters.append(f"{name_in(self._last.entry.message.content)} {self._last.reason}")
 
-    def verify_password(self, connection: Connection, algorithm: str, password_hash: str, password: str) -> None:
-        connection.password_verified(connection.user in connection.node.access.users)
+    def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
+        login.password_verified(algorithm != "")
 
 
 class LoggingStore(FakeStore):

@@ -18,10 +18,10 @@ from warren.amqp.methods import Method, decode_method, encode_method
 from warren.broker.channel import Channel
 from warren.broker.message import short
 from warren.broker.node import Node
-from warren.broker.observer import Observer
-from warren.broker.publish import Delivery, deliver_to_queues, known_delivery, walk
+from warren.broker.observer import Delivery, Observer
+from warren.broker.outlet import RUNNING
+from warren.broker.publish import deliver_to_queues, known_delivery, walk
 from warren.broker.queue import Queue
-from warren.broker.reader import RUNNING
 from warren.errors import HardError, WarrenError
 from warren.spark.path.host import DeafWire
 

@@ -18,13 +18,14 @@ from zlib import crc32
 
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of, content_frames
-from warren.broker.deadletter import DeadLetter, DeathListener
+from warren.broker.deadletter import REASON_EXPIRED, REASON_MAXLEN, DeadLetter, DeathListener
+from warren.broker.entry import Entry
 from warren.broker.exchanges.delayed import DELAY_HEADER
 from warren.broker.expiry import is_expired
-from warren.broker.message import NEVER, Entry, Message, Origin
+from warren.broker.message import NEVER, Message, Origin
 from warren.broker.observer import Observer
 from warren.broker.outcome import Outcome
-from warren.broker.queue import REASON_EXPIRED, REASON_MAXLEN, Queue
+from warren.broker.queue import Queue
 from warren.broker.schedule import Schedule
 from warren.broker.stream import Stream
 from warren.broker.stream_log import StreamRecord

@@ -11,7 +11,8 @@ from collections import deque
 from typing import IO, Any, Final, Protocol
 
 from warren.broker.backing import Backing
-from warren.broker.message import Entry, Message, Origin
+from warren.broker.entry import Entry
+from warren.broker.message import Message, Origin
 from warren.broker.queue import Queue
 from warren.broker.store import Store
 

@@ -1,0 +1,72 @@
+"""The end of a turn: everything that happened in it takes effect outside.
+
+A turn is what happens between two looks at the sockets. Its effects collect on the node (output, confirms, queues to
+drain, definitions to record) and are carried out in the order that keeps every promise: definitions are durable before
+anything that speaks of them leaves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.broker.burial import bury_dead_letters
+
+if TYPE_CHECKING:
+    from warren.broker.node import Node
+
+
+def flush(node: Node) -> None:
+    node.turns += 1
+    node.is_pressed = bool(node.next_turn)
+    if node.draining_later:
+        node.draining.update(node.draining_later)
+        node.draining_later = {}
+    release_synced(node)
+    _settle(node)
+    node.recorder.commit()
+    node.store.write()
+    if node.next_turn:
+        waiting, node.next_turn = node.next_turn, []
+        for connection in waiting:
+            connection.begin_turn()
+    while node.dirty:
+        dirty, node.dirty = node.dirty, []
+        for outlet in dirty:
+            outlet.flush()
+        # A flushed socket may let consumers take more; that output leaves in the next turn.
+        _settle(node)
+        if node.dirty:
+            node.host.wake()
+            return
+
+
+def _settle(node: Node) -> None:
+    if node.dead_letters.waiting:
+        bury_dead_letters(node)
+    while node.draining:
+        draining, node.draining = node.draining, {}
+        for queue in draining:
+            if not queue.deleted:
+                node.monitor.drain(queue)
+        if node.dead_letters.waiting:
+            bury_dead_letters(node)
+    if node.answering:
+        answering, node.answering = node.answering, []
+        for confirms in answering:
+            confirms.flush()
+
+
+def release_synced(node: Node) -> None:
+    """Answer all that the store has made durable since, and pay back credit once it follows again."""
+    awaiting = node.awaiting
+    synced = node.store.synced
+    while awaiting and awaiting[0].position <= synced:
+        awaiting.popleft().reached()
+    for stream in node.store.take_committed():
+        node.drain_soon(stream)
+    if node.journeys.awaiting:
+        node.journeys.confirm_synced(synced)
+    if node.in_debt and not node.store.is_behind():
+        in_debt, node.in_debt = node.in_debt, {}
+        for credit in in_debt:
+            credit.grant_all()
