@@ -129,6 +129,22 @@ def test_dead_letters_go_back_to_where_they_died_with_a_note(warren: BrokerUnder
     assert warren.count(dead) == 0
 
 
+def test_letters_that_died_twice_go_back_to_where_they_died_first(warren: BrokerUnderTest) -> None:
+    """As the management API does it."""
+    last = warren.make("classic")
+    between = warren.make("classic", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": last})
+    first = warren.make("classic", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": between})
+    warren.publish(first, [b"m"])
+    with warren.channel() as channel:
+        for queue in (first, between):
+            method = None
+            while method is None:
+                method, _, _ = channel.basic_get(queue)
+            channel.basic_nack(method.delivery_tag, requeue=False)
+        channel.queue_declare(first, passive=True)
+    assert Redrive(last, warren.uri).run().as_data()["targets"] == {first: 1}
+
+
 def test_a_dry_run_moves_nothing(warren: BrokerUnderTest) -> None:
     work, dead = die(warren, 3)
     summary = Redrive(dead, warren.uri, is_dry=True).run()

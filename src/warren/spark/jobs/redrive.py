@@ -179,7 +179,8 @@ class Redrive:
 
 
 def _origin(headers: bytes | None) -> str | None:
-    return None if headers is None else origin_queue(decode_table(headers, 0, len(headers)))
+    """`headers` is the table as it is on the wire, behind its length."""
+    return None if headers is None else origin_queue(decode_table(headers, 4, len(headers)))
 
 
 def _refuse_return(method: Any, content: bytes) -> None:
