@@ -25,7 +25,7 @@ from warren.client.address import parse_uri
 from warren.client.connection import READ_BYTES, Client
 from warren.errors import WarrenError
 from warren.perf.batches import Batch
-from warren.perf.confirms import Confirms
+from warren.perf.confirms import ConfirmTimes
 from warren.perf.histogram import Histogram
 from warren.perf.measure import Figures
 
@@ -59,7 +59,7 @@ def _publisher(client: Client) -> Callable[[], None]:
     """Publishes one persistent message and returns when it is confirmed."""
     batch = Batch("", [QUEUE], SIZE, True, client.frame_max)
     message = bytes(batch.view[: batch.stride])
-    confirms = Confirms()
+    confirms = ConfirmTimes(client.session)
 
     def publish() -> None:
         due = confirms.count + 1

@@ -31,7 +31,8 @@ from warren.amqp.methods import (
 )
 from warren.amqp.properties import Properties, encode_properties
 from warren.client.address import parse_uri
-from warren.client.connection import Client, frame_of
+from warren.client.connection import Client
+from warren.client.session import frame_of
 from warren.spark import session
 from warren.spark.consume import open_client
 from warren.spark.jobs.archive import Archive

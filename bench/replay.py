@@ -27,7 +27,7 @@ from warren.amqp.fields import Field
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicAck, BasicPublish
 from warren.client.address import parse_uri
-from warren.client.connection import CHANNEL, frame_of
+from warren.client.session import CHANNEL, frame_of
 from warren.spark.consume import consume, open_client
 from warren.spark.publish import ConfirmedPublisher
 from warren.store.stream_rows import STREAM_OFFSET
@@ -77,11 +77,10 @@ class Reader:
         begin = time.perf_counter()
         with open_client(parse_uri(self._uri), TIMEOUT) as client:
             consume(client, self._stream, PREFETCH, {STREAM_OFFSET: Field("S", "first")})
-            unread = client.take_unread()
             acked = 0
             while not done.is_set():
                 deliveries = Deliveries(STREAM_OFFSET)
-                unread = unread[deliveries.take(unread, 0, PREFETCH) :]
+                client.session.take_deliveries(deliveries, PREFETCH)
                 self.count += deliveries.count
                 if deliveries.last_tag - acked >= PREFETCH // 2:
                     acked = deliveries.last_tag
@@ -89,7 +88,7 @@ class Reader:
                 if self._pace:
                     done.wait(max(0.0, self.count / self._pace - (time.perf_counter() - begin)))
                 if not deliveries.count:
-                    unread += client.receive(1 << 16)
+                    client.receive()
             client.abandon()
 
 

@@ -31,7 +31,7 @@ from warren.amqp.fields import Field
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish, QueueDeclare, QueueDeclareOk, QueuePurge, QueuePurgeOk
 from warren.client.address import parse_uri
-from warren.client.connection import frame_of
+from warren.client.session import frame_of
 from warren.spark import session
 from warren.spark.consume import BATCH_ROWS, Range, open_client, read_range
 from warren.spark.publish import ConfirmedPublisher

@@ -8,8 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from warren.amqp.constants import HEARTBEAT_FRAME
-from warren.amqp.deliveries import Column, Deliveries, SparseColumn, text_of, without_heartbeats
+from warren.amqp.deliveries import Column, Deliveries, SparseColumn, text_of
 from warren.amqp.fields import Field, Table, decode_table, encode_table
 from warren.amqp.frames import content_frames, method_frame
 from warren.amqp.methods import BasicCancel, BasicDeliver, encode_method
@@ -150,20 +149,6 @@ def test_of_a_repeated_header_the_first_is_shown() -> None:
     deliveries = Deliveries(PLACE)
     deliveries.take(method_frame(1, deliver.id, encode_method(deliver)) + content_frames(1, properties, b"", 0), 0, 1)
     assert values(deliveries.header_values) == [b"1"]
-
-
-def test_heartbeats_between_any_two_frames_can_be_left_out() -> None:
-    frames = delivery(1, b"x" * 40, frame_max=30)
-    cuts = [0]
-    while cuts[-1] < len(frames):
-        cuts.append(cuts[-1] + 8 + int.from_bytes(frames[cuts[-1] + 3 : cuts[-1] + 7], "big"))
-    for cut in cuts:
-        wire = frames[:cut] + HEARTBEAT_FRAME + frames[cut:]
-        deliveries = Deliveries(PLACE)
-        at = deliveries.take(wire, 0, 10)
-        if cut < len(frames):
-            assert (at, deliveries.is_interrupted) == (0, True)
-        assert without_heartbeats(wire, 0) == frames
 
 
 def test_another_method_interrupts() -> None:

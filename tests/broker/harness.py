@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from warren.amqp import methods
-from warren.amqp.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, PROTOCOL_HEADER
+from warren.amqp.constants import PROTOCOL_HEADER
 from warren.amqp.fields import table_of
-from warren.amqp.frames import content_frames, method_frame
-from warren.amqp.methods import Method, decode_method, encode_method
-from warren.amqp.properties import Properties, decode_properties, encode_properties
+from warren.amqp.frames import body_parts, content_frames
+from warren.amqp.methods import Method
+from warren.amqp.properties import Properties, encode_properties
 from warren.broker.access import User
 from warren.broker.backing import Backing
 from warren.broker.entry import Entry
@@ -26,6 +26,7 @@ from warren.broker.queue import Queue
 from warren.broker.settings import Settings
 from warren.broker.store import Store
 from warren.broker.world import Login
+from warren.client.session import Session, frame_of
 
 M = TypeVar("M", bound=Method)
 
@@ -299,11 +300,13 @@ class Client:
         self.world = world
         self.wire = FakeWire()
         self.connection = world.node.connect(self.wire, peer_host, 40000, "127.0.0.1", 5672)
+        self.session = Session()
         self.inbox: dict[int, deque[Received]] = {}
-        self.heartbeats = 0
         self._read = 0
-        self._partial: dict[int, tuple[Received, int]] = {}
-        self._is_told = False
+
+    @property
+    def heartbeats(self) -> int:
+        return self.session.heartbeats
 
     # -- out -------------------------------------------------------------------------------------------------------
 
@@ -337,51 +340,19 @@ class Client:
 
     def receive(self) -> None:
         """Decode what the broker wrote since."""
-        data = bytes(self.wire.written)
-        while len(data) - self._read >= 8:
-            if data[self._read : self._read + 4] == b"AMQP":
-                self._read += 8
-                continue
-            kind, channel, size = struct.unpack_from(">BHI", data, self._read)
-            start = self._read + 7
-            assert data[start + size] == 0xCE
-            self._read = start + size + 1
-            self._receive_frame(kind, channel, data[start : start + size])
-
-    def _receive_frame(self, kind: int, channel: int, payload: bytes) -> None:
-        if kind == FRAME_HEARTBEAT:
-            self.heartbeats += 1
-        elif kind == FRAME_METHOD:
-            (method_id,) = struct.unpack_from(">I", payload)
-            method = decode_method(method_id, payload, 4, len(payload))
-            received = Received(channel, method)
-            if isinstance(method, (methods.BasicDeliver, methods.BasicGetOk, methods.BasicReturn)):
-                assert channel not in self._partial
-                self._partial[channel] = (received, -1)
-            else:
-                assert channel not in self._partial, "a method within a content"
-                self.inbox.setdefault(channel, deque()).append(received)
-        else:
-            self._receive_content(kind, channel, payload)
-
-    def _receive_content(self, kind: int, channel: int, payload: bytes) -> None:
-        received, missing = self._partial.pop(channel)
-        if kind == FRAME_HEADER:
-            assert missing == -1
-            class_id, weight, missing = struct.unpack_from(">HHq", payload)
-            assert (class_id, weight) == (60, 0)
-            received.properties = decode_properties(payload, 12, len(payload))
-        else:
-            assert kind == FRAME_BODY
-            assert payload
-            received.body += payload
-            received.frames.append(len(payload))
-            missing -= len(payload)
-        assert missing >= 0
-        if missing:
-            self._partial[channel] = (received, missing)
-        else:
-            self.inbox.setdefault(channel, deque()).append(received)
+        data = bytes(self.wire.written[self._read :])
+        self._read += len(data)
+        if data == PROTOCOL_HEADER:
+            return
+        self.session.feed(data)
+        while (found := self.session.take()) is not None:
+            received = Received(found.channel, found.method, found.properties, found.body)
+            if found.content:
+                # Class basic and weight 0, and no frame of a body without a byte in it.
+                assert found.content[7:11] == b"\x00\x3c\x00\x00"
+                received.frames = [len(part) for part in body_parts(found.content)]
+                assert all(received.frames)
+            self.inbox.setdefault(found.channel, deque()).append(received)
 
     def take(self, channel: int = 0) -> list[Received]:
         """All that came on a channel and was not taken yet."""
@@ -582,7 +553,7 @@ def _message(received: Received) -> Seen:
 
 
 def frame(method: Method, channel: int = 0) -> bytes:
-    return method_frame(channel, method.id, encode_method(method))
+    return frame_of(method, channel)
 
 
 def publish_frames(

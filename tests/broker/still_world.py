@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from warren.amqp.constants import PROTOCOL_HEADER
-from warren.amqp.fields import Field, table_of
-from warren.amqp.frames import method_frame
-from warren.amqp.methods import (
-    ChannelOpen,
-    ConnectionOpen,
-    ConnectionStartOk,
-    ConnectionTuneOk,
-    Method,
-    encode_method,
-)
+from warren.amqp.methods import Method
 from warren.broker.node import Node
 from warren.broker.settings import Settings
 from warren.broker.world import Login
+from warren.client.session import Credentials, Received, Session, frame_of
 
 Row = tuple[str, tuple[str, ...], dict[str, object]]
 
@@ -99,20 +90,25 @@ class Client:
         self.node = node
         self.wire = ListeningWire()
         self.connection = node.connect(self.wire, "127.0.0.1", 40000, "127.0.0.1", 5672)
-        capabilities = {"capabilities": Field("F", table_of({"consumer_cancel_notify": True}))}
-        self.connection.feed(PROTOCOL_HEADER)
-        self.send(ConnectionStartOk(capabilities, "PLAIN", f"\0{user}\0any".encode(), "en_US"), channel=0)
-        self.send(ConnectionTuneOk(2047, 131072, 0), channel=0)
-        self.send(ConnectionOpen(vhost), channel=0)
-        self.send(ChannelOpen())
-        self.heard()
+        self.session = Session(Credentials(user, "any", vhost))
+        self.connection.feed(self.session.greet())
+        while not self.session.is_open:
+            (received,) = self._received()
+            self.connection.feed(self.session.answer(received))
 
     def send(self, method: Method, channel: int = 1) -> None:
-        self.connection.feed(method_frame(channel, method.id, encode_method(method)))
+        self.connection.feed(frame_of(method, channel))
         self.node.flush()
 
-    def heard(self) -> bytes:
+    def heard(self) -> list[Method]:
         """What came since it was last asked."""
+        return [received.method for received in self._received()]
+
+    def _received(self) -> list[Received]:
         self.node.flush()
         written, self.wire.written = self.wire.written, b""
-        return written
+        self.session.feed(written)
+        found: list[Received] = []
+        while (received := self.session.take()) is not None:
+            found.append(received)
+        return found

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.broker.still_world import Client, new_node
-from warren.amqp.constants import CHANNEL_CLOSE
 from warren.amqp.fields import Table, table_of
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import (
     BasicConsume,
     BasicGet,
     BasicPublish,
+    ChannelClose,
     ExchangeBind,
     ExchangeDeclare,
     ExchangeDelete,
@@ -122,12 +122,12 @@ def refusal_of(client: Client, method: Method) -> str:
     client.send(method)
     if isinstance(method, BasicPublish):
         client.connection.feed(content_frames(1, encode_properties(Properties()), b"body", 131072))
-    heard = client.heard()
-    at = heard.find(CHANNEL_CLOSE.to_bytes(4, "big"))
-    if at < 0:
+    closes = [heard for heard in client.heard() if isinstance(heard, ChannelClose)]
+    if not closes:
         return ""
-    assert int.from_bytes(heard[at + 4 : at + 6], "big") == 403
-    return heard[at + 7 : at + 7 + heard[at + 6]].decode()
+    (close,) = closes
+    assert close.reply_code == 403
+    return close.reply_text
 
 
 def text_of(right: Right) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.still_world import Client, KeepingRecorder, new_node
-from warren.amqp.constants import BASIC_CANCEL
-from warren.amqp.methods import BasicConsume
+from warren.amqp.methods import BasicCancel, BasicConsume, ConnectionClose
 from warren.broker import administer
 from warren.broker.access import User, UserError
 from warren.broker.node import Node
@@ -74,8 +73,10 @@ def test_deleting_a_user_closes_its_connections(node: Node, recorder: KeepingRec
     administer.set_permission(node, "bob", "/", ".*", ".*", ".*")
     ann, bob = Client(node, "ann"), Client(node, "bob")
     assert administer.delete_user(node, "ann")
-    assert b"CONNECTION_FORCED - user 'ann' is deleted" in ann.heard()
-    assert bob.heard() == b""
+    (close,) = ann.heard()
+    assert isinstance(close, ConnectionClose)
+    assert close.reply_text == "CONNECTION_FORCED - user 'ann' is deleted"
+    assert bob.heard() == []
     assert ("user", ("ann",)) not in recorder.rows
     assert ("permission", ("ann", "/")) not in recorder.rows
     assert not administer.delete_user(node, "ann")
@@ -88,14 +89,16 @@ def test_a_consumer_does_not_outlive_the_right_to_read(node: Node, revoke: str) 
         administer.set_permission(node, "ann", "/", ".*", ".*", "^other$")
     else:
         administer.clear_permission(node, "ann", "/")
-    assert BASIC_CANCEL.to_bytes(4, "big") + b"\x03tag" in client.heard()
+    (cancel,) = client.heard()
+    assert isinstance(cancel, BasicCancel)
+    assert cancel.consumer_tag == "tag"
     assert node.vhosts["/"].queues["q"].consumers.count == 0
 
 
 def test_a_consumer_that_may_still_read_is_left_alone(node: Node) -> None:
     client = consuming(node)
     administer.set_permission(node, "ann", "/", "", "", "^q$")
-    assert client.heard() == b""
+    assert client.heard() == []
     assert node.vhosts["/"].queues["q"].consumers.count == 1
 
 

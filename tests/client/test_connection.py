@@ -13,8 +13,9 @@ from warren import Broker
 from warren.amqp.fields import Field
 from warren.amqp.methods import QueueDeclare, QueueDeclareOk
 from warren.client.address import Target, parse_uri
-from warren.client.connection import Client, ConnectionLost, Refused
+from warren.client.connection import Client, ConnectionLost
 from warren.client.duplex import Duplex
+from warren.client.session import Refused
 from warren.errors import WarrenError
 
 
@@ -56,7 +57,7 @@ def test_tls_with_a_trusted_broker(secured: tuple[Broker, str]) -> None:
     uri = f"amqps://127.0.0.1:{broker.tls_port}?cacertfile={ca}"
     with Client(parse_uri(uri), heartbeat=1) as client:
         duplex = Duplex(client)
-        assert duplex.read(0.01) == b""
+        assert not duplex.read(0.01)
         duplex.restore()
         assert client.call(QueueDeclare(queue="q"), QueueDeclareOk).queue == "q"
 

@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.kill9_broker import Broker, Nursery
-from tests.faults.kill9_client import Client, frame
+from tests.faults.kill9_client import Client
 from warren.amqp import methods
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
+from warren.client.session import frame_of
 
 BODY: Final = 100
 BATCH: Final = 500
@@ -119,7 +120,7 @@ class Backlog:
 
 
 def publish(client: Client, messages: int) -> None:
-    head = frame(methods.BasicPublish(exchange="", routing_key=QUEUE))
+    head = frame_of(methods.BasicPublish(exchange="", routing_key=QUEUE))
     head += content_frames(1, encode_properties(Properties(delivery_mode=2)), bytes(BODY), 131072)[: -BODY - 1]
     tail = bytes(BODY - 8) + b"\xce"
     answers = threading.Thread(target=_count_answers, args=(client, messages, credit := threading.Semaphore(WINDOW)))
@@ -148,7 +149,7 @@ def _count_answers(client: Client, messages: int, credit: threading.Semaphore) -
 def drain(client: Client, messages: int) -> tuple[int, int]:
     """How many came, and how many of them out of order."""
     client.qos(5000)
-    client.send(frame(methods.BasicConsume(queue=QUEUE, consumer_tag=QUEUE, no_wait=True)))
+    client.send(frame_of(methods.BasicConsume(queue=QUEUE, consumer_tag=QUEUE, no_wait=True)))
     rest = b""
     count = disordered = newest = 0
     while count < messages:
@@ -162,7 +163,7 @@ def drain(client: Client, messages: int) -> tuple[int, int]:
             newest = number
         if whole:
             count += whole // _STRIDE
-            client.send(frame(methods.BasicAck(count, True)))
+            client.send(frame_of(methods.BasicAck(count, True)))
     return count, disordered
 
 

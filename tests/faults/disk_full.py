@@ -23,9 +23,10 @@ from typing import Final
 from tests.faults.checker import Verdict, check
 from tests.faults.history import History
 from tests.faults.kill9_broker import Broker, Nursery
-from tests.faults.kill9_client import Client, Gone, frame, publish_frames
+from tests.faults.kill9_client import Client, Gone, identity_of, publish_frames
 from tests.faults.kill9_load import Load, drain
 from warren.amqp import methods
+from warren.client.session import frame_of
 
 DISK: Final = 64 * 1024 * 1024
 LIMIT: Final = 20_000_000
@@ -194,8 +195,8 @@ class Cycles:
                 event = client.events.popleft()
                 if isinstance(event.method, methods.BasicDeliver):
                     self.load.note_delivery("taker", event)
-                    self.history.settle("ack", "taker", "q", event.identity)
-                    answer += frame(methods.BasicAck(event.method.delivery_tag, False))
+                    self.history.settle("ack", "taker", "q", identity_of(event))
+                    answer += frame_of(methods.BasicAck(event.method.delivery_tag, False))
                     self._settled += 1
             client.send(answer)
             if client.declare("q", passive=True) == 0 and not client.events:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.faults.history import History, body_for
-from tests.faults.kill9_client import Client, Closed, Event, Gone, frame, publish_frames
+from tests.faults.kill9_client import Client, Closed, Gone, identity_of, publish_frames
 from warren.amqp import methods
+from warren.client.session import Received, frame_of
 
 QUEUES: Final = ("q0", "q1", "q2", "q3")
 DEAD: Final = "dead"
@@ -154,7 +155,7 @@ class Load:
                 self.history.nack(client.name, method.delivery_tag, method.multiple)
                 _forget(waiting, method.delivery_tag, method.multiple)
             elif isinstance(method, methods.BasicReturn):
-                self.history.returned(client.name, event.identity)
+                self.history.returned(client.name, identity_of(event))
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -176,33 +177,33 @@ class Load:
                     answer += reply
             if answer and rng.random() < 0.3:
                 fences.append(settled)
-                answer += frame(methods.BasicQos(prefetch_count=64))
+                answer += frame_of(methods.BasicQos(prefetch_count=64))
             if answer:
                 client.send(answer)
 
-    def _settle(self, channel: str, event: Event, settled: int, rng: random.Random) -> tuple[int, bytes]:
+    def _settle(self, channel: str, event: Received, settled: int, rng: random.Random) -> tuple[int, bytes]:
         deliver = event.method
         assert isinstance(deliver, methods.BasicDeliver)
-        queue, tag, identity = deliver.consumer_tag, deliver.delivery_tag, event.identity
+        queue, tag, identity = deliver.consumer_tag, deliver.delivery_tag, identity_of(event)
         self.note_delivery(channel, event)
         chance = rng.random()
         if chance < 0.07:
             # Held until the end of the connection.
             return settled, b""
         if chance < 0.15 and not deliver.redelivered:
-            return settled, frame(methods.BasicNack(tag, False, True))
+            return settled, frame_of(methods.BasicNack(tag, False, True))
         if chance < 0.22 and queue != DEAD:
             self.history.settle("reject", channel, queue, identity)
             self.settled += 0 if queue in DEAD_LETTERS else 1
-            return settled + 1, frame(methods.BasicReject(tag, False))
+            return settled + 1, frame_of(methods.BasicReject(tag, False))
         self.history.settle("ack", channel, queue, identity)
         self.settled += 1
-        return settled + 1, frame(methods.BasicAck(tag, False))
+        return settled + 1, frame_of(methods.BasicAck(tag, False))
 
-    def note_delivery(self, channel: str, event: Event) -> None:
+    def note_delivery(self, channel: str, event: Received) -> None:
         deliver = event.method
         assert isinstance(deliver, methods.BasicDeliver)
-        identity = event.identity
+        identity = identity_of(event)
         intact = event.body == self.body_for(identity)
         self.history.deliver(channel, deliver.consumer_tag, identity, deliver.redelivered, intact)
 
@@ -282,8 +283,8 @@ def _take_all(load: Load, client: Client) -> int:
         deliver = event.method
         if isinstance(deliver, methods.BasicDeliver):
             load.note_delivery(client.name, event)
-            load.history.settle("ack", client.name, deliver.consumer_tag, event.identity)
-            answer += frame(methods.BasicAck(deliver.delivery_tag, False))
+            load.history.settle("ack", client.name, deliver.consumer_tag, identity_of(event))
+            answer += frame_of(methods.BasicAck(deliver.delivery_tag, False))
             taken += 1
     client.send(answer)
     return taken

@@ -26,10 +26,11 @@ from typing import Final
 from tests.faults.checker import Verdict, check
 from tests.faults.history import History
 from tests.faults.kill9_broker import Broker, DidNotBoot, Nursery
-from tests.faults.kill9_client import Client, Gone, frame, publish_frames
+from tests.faults.kill9_client import Client, Gone, identity_of, publish_frames
 from tests.faults.kill9_load import Load, drain
 from tests.faults.kill9_sabotage import DISKS
 from warren.amqp import methods
+from warren.client.session import frame_of
 
 SEGMENT_BYTES: Final = 4096
 OPTIONS: Final = ("--store-segment-bytes", str(SEGMENT_BYTES), "--disk-free-limit", "0", "--memory-high-watermark", "0")
@@ -106,18 +107,18 @@ class Script:
 
     def _take(self, queue: str, count: int) -> None:
         for number in range(count):
-            self.client.send(frame(methods.BasicGet(queue=queue)))
+            self.client.send(frame_of(methods.BasicGet(queue=queue)))
             event = self.client.wait_for(methods.Method)
             if not isinstance(event.method, methods.BasicGetOk):
                 return
-            identity, tag = event.identity, event.method.delivery_tag
+            identity, tag = identity_of(event), event.method.delivery_tag
             intact = event.body == self.load.body_for(identity)
             self.history.deliver("script", queue, identity, event.method.redelivered, intact)
             kind = "reject" if queue == "a" and number == 3 else "ack"
             self.history.settle(kind, "script", queue, identity)
             self._settled += 1
             settle = methods.BasicReject(tag, False) if kind == "reject" else methods.BasicAck(tag, False)
-            self.client.send(frame(settle))
+            self.client.send(frame_of(settle))
         self.client.qos(10)
         self.history.fence("script", self._settled)
 

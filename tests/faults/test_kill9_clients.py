@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.kill9_broker import Broker, Nursery
-from tests.faults.kill9_client import Client, publish_frames
+from tests.faults.kill9_client import Client, identity_of, publish_frames
 from warren.amqp import methods
 
 DEATHS = 150
@@ -83,7 +83,7 @@ def test_what_a_dead_consumer_held_comes_again_in_order_and_flagged(broker: Brok
         wait_for_files(broker, files)
         observer.consume("q")
         events = [observer.wait_for(methods.BasicDeliver) for _ in range(50)]
-    assert [event.identity for event in events] == [f"p-{number}" for number in range(50)]
+    assert [identity_of(event) for event in events] == [f"p-{number}" for number in range(50)]
     deliveries = [event.method for event in events if isinstance(event.method, methods.BasicDeliver)]
     assert all(deliver.redelivered for deliver in deliveries[:30])
     assert not any(deliver.redelivered for deliver in deliveries[30:])

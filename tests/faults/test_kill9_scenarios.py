@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.kill9_broker import Nursery
-from tests.faults.kill9_client import Client, Event, frame, publish_frames
+from tests.faults.kill9_client import Client, publish_frames
 from warren.amqp import methods
+from warren.client.session import Received, frame_of
 
 SMALL = ("--store-segment-bytes", "4096", "--disk-free-limit", "0")
 
@@ -32,14 +33,14 @@ def publish(client: Client, queue: str, count: int, size: int = 500) -> None:
     client.published += count
 
 
-def get(client: Client, queue: str) -> Event:
-    client.send(frame(methods.BasicGet(queue=queue)))
+def get(client: Client, queue: str) -> Received:
+    client.send(frame_of(methods.BasicGet(queue=queue)))
     return client.wait_for(methods.BasicGetOk)
 
 
-def ack(client: Client, event: Event) -> None:
+def ack(client: Client, event: Received) -> None:
     assert isinstance(event.method, methods.BasicGetOk)
-    client.send(frame(methods.BasicAck(event.method.delivery_tag, False)))
+    client.send(frame_of(methods.BasicAck(event.method.delivery_tag, False)))
 
 
 def segments(data_dir: Path) -> list[str]:
@@ -103,7 +104,7 @@ def test_space_is_reclaimed_while_publishing_never_pauses(nursery: Nursery, tmp_
             acks = [event.method for event in consumer.events if isinstance(event.method, methods.BasicDeliver)]
             consumer.events.clear()
             if acks:
-                consumer.send(frame(methods.BasicAck(acks[-1].delivery_tag, True)))
+                consumer.send(frame_of(methods.BasicAck(acks[-1].delivery_tag, True)))
             most = max(most, len(segments(data_dir)))
         broker.kill()
     # 15 MB went through segments of 64 KB.

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "broker": {"amqp"},
     "store": {"amqp", "broker"},
     "server": {"amqp", "broker", "store"},
-    "management": {"amqp", "broker", "store"},
+    "management": {"amqp", "broker", "store", "client"},
     "spark": {"amqp", "broker", "store", "client"},
     # Clients: they may know the wire, and nothing of the broker that they talk to.
     "client": {"amqp"},

@@ -19,7 +19,7 @@ from warren.amqp.fields import Field, Table, decode_table, encode_table
 from warren.errors import WarrenError
 from warren.spark.encode import merge_headers
 from warren.spark.options import write_options
-from warren.spark.publish import Confirms
+from warren.spark.publish import Unconfirmed
 from warren.spark.sink import Published, check_columns, publish_rows
 
 EVERY_TYPE: Table = {
@@ -191,7 +191,7 @@ def test_a_repeated_batch_arrives_once_where_the_queue_looks_out_for_it(warren: 
 
 
 def test_confirms_may_come_in_any_order() -> None:
-    confirms = Confirms()
+    confirms = Unconfirmed()
     confirms.published = 10
     for tag, multiple, left in ((3, False, 9), (2, True, 7), (7, False, 6), (9, True, 1), (10, False, 0)):
         confirms.answer(tag, multiple)

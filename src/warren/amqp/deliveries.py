@@ -373,21 +373,6 @@ class Deliveries:
             self.header_values.add(self.count, text_of(field).encode("utf-8", "replace"))
 
 
-def without_heartbeats(data: bytes, at: i64) -> bytes:
-    """What comes from `at` on, but for heartbeats: those may come between any two frames."""
-    writer = BytesWriter()
-    size: i64 = len(data)
-    while size - at >= FRAME_OVERHEAD:
-        after: i64 = at + FRAME_OVERHEAD + (i64(read_i32_be(data, at + 3)) & 0xFFFFFFFF)
-        if after > size:
-            break
-        if i64(data[at]) != FRAME_HEARTBEAT:
-            writer.write(data[at:after])
-        at = after
-    writer.write(data[at:size])
-    return writer.getvalue()
-
-
 def text_of(field: Field) -> str:
     """A header's value for people and SQL: strings as they are, everything else as JSON writes it."""
     value = plain(field)

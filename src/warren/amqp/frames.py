@@ -112,12 +112,19 @@ def body_of(content: bytes) -> bytes:
     after = _frame_end(content, at)
     if after == size:
         return content[at + FRAME_PREFIX : after - 1]
-    writer = BytesWriter()
+    return b"".join(body_parts(content))
+
+
+def body_parts(content: bytes) -> list[bytes]:
+    """The body as its frames cut it."""
+    parts: list[bytes] = []
+    size: i64 = len(content)
+    at = _frame_end(content, 0)
     while at < size:
         after = _frame_end(content, at)
-        writer.write(content[at + FRAME_PREFIX : after - 1])
+        parts.append(content[at + FRAME_PREFIX : after - 1])
         at = after
-    return writer.getvalue()
+    return parts
 
 
 def properties_span(content: bytes) -> tuple[int, int]:

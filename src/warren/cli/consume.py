@@ -13,12 +13,14 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from warren.amqp.fields import plain_table
+from warren.amqp.methods import BasicDeliver
 from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties
 from warren.cli.api import Api, url_option
 from warren.cli.options import QUEUE, vhost_option
 from warren.client.address import Target, parse_uri
 from warren.client.connection import Client
-from warren.client.deliveries import Deliveries, Received
+from warren.client.session import Received
+from warren.client.subscription import Subscription
 from warren.errors import WarrenError
 
 PREFETCH: Final = 100
@@ -42,9 +44,9 @@ def consume(queue: str, count: int | None, raw: bool, broker: str | None, vhost:
     """
     target = parse_uri(broker) if broker else target_of(url, vhost)
     with Client(target, "warren consume", HEARTBEAT_SECONDS) as client:
-        deliveries = Deliveries(client, queue, min(count or PREFETCH, PREFETCH))
+        subscription = Subscription(client, queue, min(count or PREFETCH, PREFETCH))
         try:
-            print_all(deliveries, count, raw)
+            print_all(subscription, count, raw)
         except KeyboardInterrupt:
             # The last acks must have arrived before the socket closes.
             client.leave()
@@ -54,24 +56,24 @@ def consume(queue: str, count: int | None, raw: bool, broker: str | None, vhost:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_all(deliveries: Deliveries, count: int | None, raw: bool) -> None:
+def print_all(subscription: Subscription, count: int | None, raw: bool) -> None:
     # Tags count up from 1. Every ack lets the broker send one more: those of the last ones wait, so that none comes
     # that nobody prints.
     acked = last = 0
     try:
         while count is None or last < count:
-            received = deliveries.wait()
+            received = subscription.wait()
             write(received, raw)
-            last = received[-1].method.delivery_tag
+            last += len(received)
             ready = last if count is None else min(last, count - PREFETCH)
             if ready > acked:
-                deliveries.ack(ready)
+                subscription.ack(ready)
                 acked = ready
     finally:
         # Also after Ctrl-C: what was printed is done with.
         if last > acked:
             with contextlib.suppress(WarrenError):
-                deliveries.finish(last)
+                subscription.finish(last)
 
 
 def write(received: list[Received], raw: bool) -> None:
@@ -83,6 +85,7 @@ def write(received: list[Received], raw: bool) -> None:
 def described(received: Received) -> dict[str, Any]:
     """As `warren get` shows it."""
     method, body = received.method, received.body
+    assert isinstance(method, BasicDeliver)
     try:
         payload, encoding = body.decode(), "string"
     except UnicodeDecodeError:

@@ -19,31 +19,26 @@ class Duplex:
         self._client = client
         self._socket: socket.socket = client.socket
         self._out = memoryview(b"")
-        self._received = [client.take_unread()]
+        self._has_received = False
         self._socket.setblocking(False)
 
-    def write(self, data: bytes) -> bytes:
-        """Returns when all is with the kernel, with whatever came meanwhile."""
+    def write(self, data: bytes) -> None:
+        """Returns when all is with the kernel. What came meanwhile is in the session."""
         with self._client.sending:
             self._out = memoryview(data)
             while self._out:
                 self._turn(self._client.timeout)
-        return self._take_received()
 
-    def read(self, timeout: float) -> bytes:
-        """What has come, or comes within the timeout; empty when nothing does."""
-        if not any(self._received):
-            with self._client.sending:
-                self._turn(timeout)
-        return self._take_received()
+    def read(self, timeout: float) -> bool:
+        """Whether anything has come, or comes within the timeout."""
+        self._has_received = False
+        with self._client.sending:
+            self._turn(timeout)
+        return self._has_received
 
     def restore(self) -> None:
         """Back to a socket that blocks, for closing."""
         self._socket.settimeout(self._client.timeout)
-
-    def _take_received(self) -> bytes:
-        received, self._received = self._received, []
-        return b"".join(received)
 
     def _turn(self, timeout: float) -> None:
         """One wait for whatever can go on."""
@@ -65,7 +60,8 @@ class Duplex:
             raise self._client.lost(error) from error
         if not data:
             raise ConnectionLost("lost the connection: the broker closed it without a word")
-        self._received.append(data)
+        self._client.session.feed(data)
+        self._has_received = True
         return True
 
     def _send(self) -> bool:

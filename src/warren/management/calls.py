@@ -22,7 +22,8 @@ from warren.broker.access import User
 from warren.broker.definitions import Hasher
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
-from warren.management.direct import Closed, DirectClient
+from warren.client.session import Refused
+from warren.management.direct import DirectClient, refusal_to_http
 from warren.management.listing import Item, columns, listing
 from warren.management.login import user_of
 from warren.management.pipeline_reports import Pipelines
@@ -143,8 +144,8 @@ class Call:
         with DirectClient(self.node, self.user.name, self.vhost_to_use()) as client:
             try:
                 client.call(method)
-            except Closed as closed:
-                raise closed.refusal() from closed
+            except Refused as refused:
+                raise refusal_to_http(refused) from refused
 
     def required(self, body: Item, *keys: str) -> Item:
         missing = [key for key in keys if key not in body]

@@ -9,8 +9,7 @@ import asyncio
 from types import TracebackType
 from typing import Final
 
-from warren.amqp.constants import FRAME_METHOD
-from warren.amqp.frames import content_frames, method_frame
+from warren.amqp.frames import content_frames
 from warren.amqp.methods import (
     BasicAck,
     BasicNack,
@@ -21,61 +20,35 @@ from warren.amqp.methods import (
     ConfirmSelect,
     ConnectionClose,
     Method,
-    decode_method,
-    encode_method,
 )
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
+from warren.client.session import CHANNEL, Received, Refused, Session, frame_of, refusal
 from warren.management.refusals import Refusal
 
-CHANNEL: Final = 1
 ANSWER_SECONDS: Final = 30.0
 
 
-class Closed(Exception):
-    """The broker closed the channel or the connection: `text` is what it wrote, «NAME - explanation»."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-        self.text = text
-        self.explanation = text.partition(" - ")[2]
-
-    def refusal(self) -> Refusal:
-        if self.code == 403:
-            return Refusal(401, "not_authorised", "Access refused.")
-        if self.code == 404:
-            return Refusal(404, "not_found", self.explanation)
-        return Refusal(400, "bad_request", self.explanation)
-
-
-class Answer:
-    """A method from the broker, with its content if it has one."""
-
-    def __init__(self, method: Method) -> None:
-        self.method = method
-        self.content = b""
+def refusal_to_http(refused: Refused) -> Refusal:
+    """What the broker wrote is «NAME - explanation»."""
+    explanation = refused.text.partition(" - ")[2]
+    if refused.code == 403:
+        return Refusal(401, "not_authorised", "Access refused.")
+    if refused.code == 404:
+        return Refusal(404, "not_found", explanation)
+    return Refusal(400, "bad_request", explanation)
 
 
 class _Wire:
-    """Keeps what a socket would have sent."""
+    """Gives to the session what a socket would have sent."""
 
     def __init__(self) -> None:
-        self.answers: list[Answer] = []
+        self.session = Session()
         self.arrived = asyncio.Event()
 
     def write(self, data: bytes) -> None:
-        at = 0
-        while at < len(data):
-            size = int.from_bytes(data[at + 3 : at + 7], "big")
-            end = at + size + 8
-            if data[at] == FRAME_METHOD:
-                method_id = int.from_bytes(data[at + 7 : at + 11], "big")
-                self.answers.append(Answer(decode_method(method_id, data, at + 11, end - 1)))
-            else:
-                self.answers[-1].content += data[at:end]
-            at = end
+        self.session.feed(data)
         self.arrived.set()
 
     def pause_reading(self) -> None:
@@ -106,13 +79,14 @@ class DirectClient:
         self._connection.lost()
 
     def send(self, method: Method, content: bytes = b"") -> None:
-        self._connection.feed(method_frame(CHANNEL, method.id, encode_method(method)) + content)
+        self._connection.feed(frame_of(method) + content)
 
-    def call(self, method: Method) -> Answer:
+    def call(self, method: Method) -> Received:
         """The answer to a method that has one."""
         self.send(method)
         self._connection.flush()
-        answer = self._wire.answers.pop(0)
+        answer = self._wire.session.take()
+        assert answer is not None
         raise_if_closed(answer.method)
         return answer
 
@@ -134,12 +108,12 @@ class DirectClient:
                 return is_routed
 
     async def _next(self) -> Method:
-        while not self._wire.answers:
+        while (answer := self._wire.session.take()) is None:
             self._wire.arrived.clear()
             await asyncio.wait_for(self._wire.arrived.wait(), ANSWER_SECONDS)
-        return self._wire.answers.pop(0).method
+        return answer.method
 
 
 def raise_if_closed(method: Method) -> None:
     if isinstance(method, (ChannelClose, ConnectionClose)):
-        raise Closed(method.reply_code, method.reply_text)
+        raise refusal(method)

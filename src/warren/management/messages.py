@@ -9,11 +9,12 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import plain_table, table_of
-from warren.amqp.frames import body_of, properties_span
+from warren.amqp.frames import properties_span
 from warren.amqp.methods import BasicAck, BasicGet, BasicGetOk, BasicNack
 from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties, decode_properties
+from warren.client.session import Received, Refused
 from warren.management.calls import Call, route
-from warren.management.direct import Answer, Closed, DirectClient
+from warren.management.direct import DirectClient, refusal_to_http
 from warren.management.exchanges import exchange_in
 from warren.management.listing import Item
 from warren.management.refusals import bad_request
@@ -62,8 +63,8 @@ async def publish(call: Call) -> Response:
     with DirectClient(call.node, call.user.name, vhost) as client:
         try:
             is_routed = await client.publish(exchange, body["routing_key"], properties, payload)
-        except Closed as closed:
-            raise bad_request(f"{closed.code} {closed.text}") from closed
+        except Refused as refused:
+            raise bad_request(f"{refused.code} {refused.text}") from refused
     return JSONResponse({"routed": is_routed})
 
 
@@ -92,20 +93,20 @@ async def get(call: Call) -> Response:
     return JSONResponse([describe(answer, body["encoding"], body.get("truncate")) for answer in answers])
 
 
-def take(client: DirectClient, queue: str, count: int) -> list[Answer]:
-    answers: list[Answer] = []
+def take(client: DirectClient, queue: str, count: int) -> list[Received]:
+    answers: list[Received] = []
     while len(answers) < count:
         try:
             answer = client.call(BasicGet(queue=queue))
-        except Closed as closed:
-            raise closed.refusal() from closed
+        except Refused as refused:
+            raise refusal_to_http(refused) from refused
         if not isinstance(answer.method, BasicGetOk):
             break
         answers.append(answer)
     return answers
 
 
-def settle(client: DirectClient, answers: list[Answer], mode: str, is_given_back: bool) -> None:
+def settle(client: DirectClient, answers: list[Received], mode: str, is_given_back: bool) -> None:
     last = answers[-1].method
     assert isinstance(last, BasicGetOk)
     if mode == "ack_requeue_false":
@@ -114,10 +115,10 @@ def settle(client: DirectClient, answers: list[Answer], mode: str, is_given_back
         client.send(BasicNack(delivery_tag=last.delivery_tag, multiple=True, requeue=is_given_back))
 
 
-def describe(answer: Answer, encoding: str, truncate: object) -> Item:
+def describe(answer: Received, encoding: str, truncate: object) -> Item:
     method = answer.method
     assert isinstance(method, BasicGetOk)
-    body = body_of(answer.content)
+    body = answer.body
     shown = body[:truncate] if isinstance(truncate, int) and truncate >= 0 else body
     payload, used = payload_to(shown, encoding)
     return {
@@ -155,8 +156,7 @@ def properties_from(value: object) -> Properties:
 
 
 def properties_to(content: bytes) -> Item:
-    start, end = properties_span(content)
-    properties = decode_properties(content, start, end)
+    properties = decode_properties(content, *properties_span(content))
     shown: Item = {name: getattr(properties, name) for name in (*NUMBER_PROPERTIES, *TEXT_PROPERTIES)}
     shown = {name: value for name, value in shown.items() if value is not None}
     if properties.headers is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from warren.amqp.constants import FRAME_OVERHEAD
-from warren.amqp.frames import content_frames
+from warren.amqp.constants import FRAME_PREFIX
+from warren.amqp.frames import content_frames, properties_span
 from warren.amqp.methods import BasicPublish
 from warren.amqp.properties import Properties, encode_properties
-from warren.client.connection import CHANNEL, frame_of
+from warren.client.session import CHANNEL, frame_of
 
 # One system call sends about this much: more gains nothing on a loopback, and the broker reads in such pieces.
 SEND_BYTES: Final = 64 * 1024
@@ -30,7 +30,7 @@ class Batch:
         publishes = [frame_of(BasicPublish(exchange=exchange, routing_key=key)) for key in keys]
         self.stride = len(publishes[0]) + len(content)
         # From the end: everything before depends on the length of names.
-        self._body_at = self.stride - len(content) + _header_frame_bytes(properties) + FRAME_OVERHEAD - 1
+        self._body_at = self.stride - len(content) + properties_span(content)[1] + 1 + FRAME_PREFIX
         publishes = publishes[: max(1, BATCH_BYTES_MAX // self.stride)]
         messages = b"".join(publish + content for publish in publishes)
         self.data = bytearray(messages * max(1, SEND_BYTES // len(messages)))
@@ -42,8 +42,3 @@ class Batch:
         """Put the time into the bodies of messages first..last-1 (numbers within the batch)."""
         for number in range(first, last):
             _STAMP.pack_into(self.data, number * self.stride + self._body_at, now)
-
-
-def _header_frame_bytes(properties: bytes) -> int:
-    # Class, weight and body size, then the properties.
-    return FRAME_OVERHEAD + 12 + len(properties)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from collections import deque
-from typing import Final
 
-from warren.amqp.constants import BASIC_ACK, BASIC_NACK, FRAME_OVERHEAD
-from warren.client.connection import first_method, refusal
+from warren.amqp.constants import BASIC_NACK
+from warren.client.session import Received, Session, refusal
 from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
 
-# A whole frame of basic.ack or basic.nack: type, channel, size, method, tag, bits, end.
-_CONFIRM: Final = struct.Struct(">BHIIQBB")
-_PAYLOAD: Final = _CONFIRM.size - FRAME_OVERHEAD
 
-
-class Confirms:
-    def __init__(self) -> None:
+class ConfirmTimes:
+    def __init__(self, session: Session) -> None:
         self.count = 0
         self.waits = Histogram()
-        self._unread = b""
+        self._session = session
+        # Of what is being read.
+        self._now = 0
         # All up to here are confirmed, and these beyond it: brokers may confirm out of order.
         self._low = 0
         self._early: set[int] = set()
@@ -32,21 +28,20 @@ class Confirms:
         self._sends.append((last, now))
 
     def feed(self, data: bytes, now: int) -> None:
-        data = self._unread + data if self._unread else data
-        whole = len(data) - len(data) % _CONFIRM.size
-        at = 0
-        for _, _, size, method, tag, bits, _ in _CONFIRM.iter_unpack(memoryview(data)[:whole]):
-            if method != BASIC_ACK or size != _PAYLOAD:
-                break
-            if bits & 1:
-                self._settle_up_to(tag, now)
-            else:
-                self._settle(tag, now)
-            at += _CONFIRM.size
-        self._unread = data[at:]
-        method_ahead = first_method(self._unread) if self._unread else None
-        if method_ahead is not None:
-            raise _complaint(method_ahead.id) or refusal(method_ahead)
+        self._now = now
+        self._session.feed(data)
+        received = self._session.take_confirms(self._settle)
+        if received is not None:
+            raise complaint(received)
+
+    def _settle(self, tag: int, multiple: bool) -> None:
+        if multiple or tag == self._low + 1:
+            self._settle_up_to(tag, self._now)
+            return
+        self._early.add(tag)
+        self.count += 1
+        then = next(then for last, then in self._sends if last >= tag)
+        self.waits.add(self._now - then)
 
     def _settle_up_to(self, tag: int, now: int) -> None:
         start = self._low
@@ -64,15 +59,6 @@ class Confirms:
             self._early = {number for number in self._early if number > self._low}
         self._take_in_early()
 
-    def _settle(self, tag: int, now: int) -> None:
-        if tag == self._low + 1:
-            self._settle_up_to(tag, now)
-            return
-        self._early.add(tag)
-        self.count += 1
-        then = next(then for last, then in self._sends if last >= tag)
-        self.waits.add(now - then)
-
     def _take_in_early(self) -> None:
         while self._low + 1 in self._early:
             self._low += 1
@@ -81,5 +67,8 @@ class Confirms:
                 self._sends.popleft()
 
 
-def _complaint(method_id: int) -> WarrenError | None:
-    return WarrenError("the broker refused a message (basic.nack)") if method_id == BASIC_NACK else None
+def complaint(received: Received) -> WarrenError:
+    """What to tell when something else than acks has come."""
+    if received.method_id == BASIC_NACK:
+        return WarrenError("the broker refused a message (basic.nack)")
+    return refusal(received.method)

@@ -10,20 +10,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from warren.amqp.constants import FRAME_MAX_BEFORE_OPEN, FRAME_OVERHEAD, PROTOCOL_HEADER
-from warren.amqp.methods import (
-    ChannelOpen,
-    ChannelOpenOk,
-    ConnectionClose,
-    ConnectionCloseOk,
-    ConnectionOpen,
-    ConnectionOpenOk,
-    ConnectionStart,
-    ConnectionTune,
-    ConnectionTuneOk,
-)
-from warren.client.address import Target
-from warren.client.connection import READ_BYTES, Client, first_method, frame_of, refusal, start_ok
+from warren.amqp.constants import CONNECTION_CLOSE_OK, FRAME_MAX_BEFORE_OPEN
+from warren.amqp.methods import ConnectionClose
+from warren.client.connection import READ_BYTES, Client
+from warren.client.session import Credentials, Received, Session, frame_of, refusal
 from warren.errors import WarrenError
 from warren.perf.crew import ENDING, MEASURING, Board, Crew, Starter
 from warren.perf.histogram import Histogram
@@ -36,68 +26,57 @@ IDLE_MS: Final = 50
 HOLD: Final = 1.0
 # Closing with a reset: a port that lingers after every connection would run out of ports within seconds.
 _RESET: Final = struct.pack("ii", 1, 0)
-# Of the size in a frame's head.
-_SIZE: Final = struct.Struct(">3xI")
-
-
-def script_of(target: Target) -> list[tuple[bytes, int]]:
-    """The life of a connection: what we send, and the method that must come back before we send the next."""
-    tune_ok = frame_of(ConnectionTuneOk(1, FRAME_MAX_BEFORE_OPEN, 0), 0)
-    return [
-        (PROTOCOL_HEADER, ConnectionStart.id),
-        (frame_of(start_ok(target), 0), ConnectionTune.id),
-        (tune_ok + frame_of(ConnectionOpen(target.vhost), 0), ConnectionOpenOk.id),
-        (frame_of(ChannelOpen()), ChannelOpenOk.id),
-        (frame_of(ConnectionClose(200, "bye"), 0), ConnectionCloseOk.id),
-    ]
+_GOODBYE: Final = frame_of(ConnectionClose(200, "bye"), 0)
 
 
 class Life:
-    """One connection on its way through the script."""
+    """One connection that is opened and then closed."""
 
-    def __init__(self, address: tuple[str, int], script: Sequence[tuple[bytes, int]]) -> None:
+    def __init__(self, address: tuple[str, int], credentials: Credentials) -> None:
         self.born = time.monotonic_ns()
-        # Without a name to look up and without a timeout, each of which would cost as much as a step of the script.
+        # Without a name to look up and without a timeout, each of which would cost as much as a step of the handshake.
         self.socket = socket.socket()
         self.socket.connect(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._script = script
-        self._step = 0
-        self._unread = b""
-        self.socket.send(script[0][0])
+        self._session = Session(credentials)
+        self.socket.send(self._session.greet())
 
     def is_over(self) -> bool:
         """Read what came, send what is next, and tell whether that was the end."""
-        data = self._unread + self.socket.recv(READ_BYTES)
+        data = self.socket.recv(READ_BYTES)
         if not data:
             raise WarrenError("lost the connection: the broker closed it without a word")
-        if len(data) < _SIZE.size or len(data) < _SIZE.unpack_from(data)[0] + FRAME_OVERHEAD:
-            self._unread = data
+        self._session.feed(data)
+        received = self._session.take()
+        if received is None:
             return False
-        self._unread = b""
-        if data[7:11] != self._script[self._step][1].to_bytes(4, "big"):
-            method = first_method(data)
-            raise refusal(method) if method is not None else WarrenError("the broker sent half a frame")
-        self._step += 1
-        if self._step == len(self._script):
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            self.socket.close()
-            return True
-        self.socket.send(self._script[self._step][0])
+        if self._session.is_open:
+            return self._end(received)
+        self.socket.send(self._session.answer(received) or _GOODBYE)
         return False
+
+    def _end(self, received: Received) -> bool:
+        if received.method_id != CONNECTION_CLOSE_OK:
+            raise refusal(received.method)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.socket.close()
+        return True
 
 
 def churn_workers(plan: Plan, board: Board, starter: Starter) -> Histogram:
     """Keeps as many connections under way as the plan has publishers."""
-    script = script_of(plan.target)
-    address = (socket.gethostbyname(plan.target.host), plan.target.port)
+    target = plan.target
+    credentials = Credentials(
+        target.user, target.password, target.vhost, "warren perf", frame_max=FRAME_MAX_BEFORE_OPEN, channel_max=1
+    )
+    address = (socket.gethostbyname(target.host), target.port)
     times = Histogram()
     poller = select.poll()
     lives: dict[int, Life] = {}
     starter.wait_for_go()
     while board.phase < ENDING or lives:
         while len(lives) < plan.publishers and board.phase < ENDING:
-            life = Life(address, script)
+            life = Life(address, credentials)
             lives[life.socket.fileno()] = life
             poller.register(life.socket, select.POLLIN)
         for fd, _ in poller.poll(IDLE_MS):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import select
 import socket
-import struct
 import time
 from typing import Final
 
-from warren.amqp.constants import BASIC_ACK, FRAME_END, FRAME_METHOD
 from warren.amqp.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk
-from warren.client.connection import CHANNEL, Client
+from warren.amqp.replies import ack
+from warren.client.connection import Client
+from warren.client.session import CHANNEL
 from warren.errors import WarrenError
 from warren.perf.crew import CLOSING, MEASURING, Board, Starter
 from warren.perf.deliveries import DeliveryCounter
@@ -18,13 +18,6 @@ from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
 
 IDLE_MS: Final = 50
-# A whole frame of basic.ack: type, channel, size, method, tag, multiple, end.
-_ACK: Final = struct.Struct(">BHIIQBB")
-_ACK_PAYLOAD: Final = 13
-
-
-def ack_frame(tag: int, multiple: bool) -> bytes:
-    return _ACK.pack(FRAME_METHOD, CHANNEL, _ACK_PAYLOAD, BASIC_ACK, tag, multiple, FRAME_END)
 
 
 class Intake:
@@ -74,13 +67,13 @@ class Intake:
         last = self.counter.count // every * every
         tags = range(self._acked + every, last + 1, every)
         if tags:
-            self.client.socket.sendall(b"".join([ack_frame(tag, every > 1) for tag in tags]))
+            self.client.socket.sendall(b"".join([ack(CHANNEL, tag, every > 1) for tag in tags]))
             self._acked = last
 
     def acknowledge_rest(self) -> None:
         if self._ack_every and self._acked < self.counter.count:
             self._acked = self.counter.count
-            self.client.socket.sendall(ack_frame(self._acked, True))
+            self.client.socket.sendall(ack(CHANNEL, self._acked, True))
 
 
 class Consumer:

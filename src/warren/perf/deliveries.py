@@ -9,17 +9,17 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from warren.amqp.constants import BASIC_DELIVER, FRAME_END, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
-from warren.client.connection import first_method, refusal
+from warren.amqp.constants import BASIC_DELIVER, FRAME_END, FRAME_PREFIX
+from warren.amqp.frames import properties_span
+from warren.client.session import Session, refusal
 from warren.errors import WarrenError
 
 BUFFER_BYTES: Final = 1024 * 1024
-_HEAD: Final = struct.Struct(">BHII")
-_FRAME: Final = struct.Struct(">BHI")
 _LONGLONG: Final = struct.Struct(">Q")
 _STAMP: Final = struct.Struct("<q")
-# Class and weight come before the body's size.
-_BODY_SIZE_AT: Final = _FRAME.size + 4
+# Of a delivery: its first frame's head and the method's id, which are the same in all of a run, and then the consumer's
+# tag, a short string, before the delivery's own.
+_HEAD_BYTES: Final = FRAME_PREFIX + 4
 
 
 class DeliveryCounter:
@@ -30,6 +30,7 @@ class DeliveryCounter:
         self._filled = 0
         # Of one delivery: its length, and where in it the tag and the body lie. Unknown before the first.
         self._stride = 0
+        self._head = b""
         self._tag_at = 0
         self._body_at = 0
 
@@ -67,55 +68,36 @@ class DeliveryCounter:
 
     def explain(self) -> None:
         """Raise if something else than deliveries has come; to be asked whenever nothing comes any more."""
-        at = 0
-        while self._filled - at >= _HEAD.size:
-            kind, _, size, method_id = _HEAD.unpack_from(self._buffer, at)
-            if kind == FRAME_METHOD and method_id != BASIC_DELIVER:
-                method = first_method(self._view[at : self._filled])
-                if method is not None:
-                    raise refusal(method)
-                return
-            at += size + FRAME_OVERHEAD
+        session = Session()
+        session.feed(bytes(self._view[: self._filled]))
+        while (received := session.take()) is not None:
+            if received.method_id != BASIC_DELIVER:
+                raise refusal(received.method)
         if self._stride and self._filled >= 2 * self._stride:
             raise WarrenError("the deliveries of this run are not equally long")
 
     def _is_delivery(self, at: int, tag: int) -> bool:
-        kind, _, _, method_id = _HEAD.unpack_from(self._buffer, at)
-        found = _LONGLONG.unpack_from(self._buffer, at + self._tag_at)[0]
-        end = self._buffer[at + self._stride - 1]
-        return (kind, method_id, found, end) == (FRAME_METHOD, BASIC_DELIVER, tag, FRAME_END)
+        buffer = self._buffer
+        found = _LONGLONG.unpack_from(buffer, at + self._tag_at)[0]
+        is_whole = buffer[at + self._stride - 1] == FRAME_END
+        return is_whole and found == tag and buffer.startswith(self._head, at)
 
     def _learn(self) -> bool:
         """Take the first delivery apart; False as long as it is not all there."""
-        self.explain()
-        header_at = self._frame_end(0)
-        body_at = self._frame_end(header_at) if header_at else 0
-        if not body_at:
+        session = Session()
+        session.feed(bytes(self._view[: self._filled]))
+        first = session.take()
+        if first is None:
+            self._grow()
             return False
-        if self._buffer[header_at] != FRAME_HEADER:
-            raise WarrenError("the broker sent a delivery without a content header")
-        missing = _LONGLONG.unpack_from(self._buffer, header_at + _BODY_SIZE_AT)[0]
-        at = body_at
-        while missing:
-            end = self._frame_end(at)
-            if not end:
-                self._grow()
-                return False
-            missing -= end - at - FRAME_OVERHEAD
-            at = end
-        self._stride = at
-        self._body_at = body_at + _FRAME.size
-        # A short string, the consumer tag, stands between the method's id and the delivery tag.
-        self._tag_at = _HEAD.size + 1 + self._buffer[_HEAD.size]
+        if first.method_id != BASIC_DELIVER:
+            raise refusal(first.method)
+        self._head = first.frame[:_HEAD_BYTES]
+        self._stride = len(first.frame) + len(first.content)
+        self._tag_at = _HEAD_BYTES + 1 + first.frame[_HEAD_BYTES]
+        # Behind the end of the header frame and the head of the first body frame.
+        self._body_at = len(first.frame) + properties_span(first.content)[1] + 1 + FRAME_PREFIX
         return True
-
-    def _frame_end(self, at: int) -> int:
-        """Where the frame at `at` ends; 0 as long as it is not all there."""
-        if self._filled - at < _FRAME.size:
-            return 0
-        _, _, size = _FRAME.unpack_from(self._buffer, at)
-        end = at + int(size) + FRAME_OVERHEAD
-        return end if end <= self._filled else 0
 
     def _grow(self) -> None:
         """A body larger than the buffer: there must always be room for the next read."""

@@ -11,7 +11,7 @@ from warren.amqp.methods import ConfirmSelect, ConfirmSelectOk
 from warren.client.connection import READ_BYTES, Client
 from warren.errors import WarrenError
 from warren.perf.batches import SEND_BYTES, Batch
-from warren.perf.confirms import Confirms
+from warren.perf.confirms import ConfirmTimes
 from warren.perf.crew import ENDING, MEASURING, Board, Starter
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
@@ -34,12 +34,12 @@ class Stream:
         self._chunk = max(1, SEND_BYTES // self._batch.stride)
         self._bytes = 0
         self.sent = 0
-        self.confirms: Confirms | None = None
+        self.confirms: ConfirmTimes | None = None
         self._is_timed = plan.rate > 0
         if plan.window:
             self.client.call(ConfirmSelect(), ConfirmSelectOk)
-            self.confirms = Confirms()
-        self.client.hand_over()
+            self.confirms = ConfirmTimes(self.client.session)
+        self.client.socket.settimeout(None)
 
     def fileno(self) -> int:
         return self.client.socket.fileno()
@@ -75,7 +75,7 @@ class Stream:
         if not data:
             raise WarrenError("lost the connection: the broker closed it without a word")
         # Without confirms nothing is due, so this can only be the reason for a close.
-        (self.confirms or Confirms()).feed(data, time.monotonic_ns())
+        (self.confirms or ConfirmTimes(self.client.session)).feed(data, time.monotonic_ns())
 
 
 class Publisher:

@@ -6,6 +6,7 @@ message leaves nothing on the way.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,21 +14,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from warren.amqp.constants import FRAME_OVERHEAD
-from warren.amqp.deliveries import Deliveries, without_heartbeats
+from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Field, Table
-from warren.amqp.methods import (
-    BasicAck,
-    BasicCancel,
-    BasicConsume,
-    BasicConsumeOk,
-    BasicQos,
-    BasicQosOk,
-    Method,
-)
+from warren.amqp.methods import BasicAck, BasicCancel, BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk, Method
 from warren.amqp.stream_run import RUNS_ARGUMENT
 from warren.client.address import Target
-from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
+from warren.client.connection import Client, ConnectionLost
+from warren.client.session import Refused, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
 from warren.store.stream_rows import STREAM_OFFSET, StreamRows
@@ -77,14 +70,26 @@ def open_client(target: Target, timeout: float) -> Client:
     return Client(target, PRODUCT, HEARTBEAT, timeout)
 
 
-def consume(client: Client, queue: str, prefetch: int, arguments: Table, exclusive: bool = False) -> str:
+def consume(client: Client, queue: str, prefetch: int, arguments: Table) -> str:
     """Returns the consumer's tag."""
     client.call(BasicQos(0, prefetch, False), BasicQosOk)
+    with reading(queue):
+        return client.call(BasicConsume(queue=queue, arguments=arguments), BasicConsumeOk).consumer_tag
+
+
+@contextlib.contextmanager
+def reading(queue: str) -> Iterator[None]:
+    """Tells a refusal as what it means to whoever wants to read."""
     try:
-        asked = BasicConsume(queue=queue, exclusive=exclusive, arguments=arguments)
-        return client.call(asked, BasicConsumeOk).consumer_tag
+        yield
     except Refused as error:
-        raise WarrenError(f"cannot read {queue!r}: {error.text}") from error
+        raise QueueRefused(error.code, f"cannot read {queue!r}: {error.text}") from error
+
+
+class QueueRefused(WarrenError):
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def read_range(target: Target, span: Range, prefetch: int, timeout: float, fails: bool) -> Iterator[pa.RecordBatch]:
@@ -111,9 +116,6 @@ class RangeReader:
         self._span = span
         self._fails = fails
         self._prefetch = max(1, min(prefetch, span.end - span.start))
-        # What was received and how much of it was taken.
-        self._unread = b""
-        self._at = 0
         self._acked = 0
         self.next_place = span.start
         self._is_first = True
@@ -132,7 +134,6 @@ class RangeReader:
         if self.is_done:
             return
         consume(self._client, span.name, self._prefetch, span.arguments())
-        self._unread = self._client.take_unread()
         while not self.is_done and not self._is_damaged():
             self._take()
             collected = self._rows
@@ -142,8 +143,6 @@ class RangeReader:
                 self._rows = self._collector()
                 self._rows.use(collected.give_up())
                 yield batch
-        # The next frame may have begun to come, and whoever reads on must begin with it.
-        self._client.put_back(self._unread[self._at :])
         self._check_count(self._read + self._rows.count)
         if self._rows.count:
             yield record_batch(self._rows, span.name)
@@ -161,32 +160,16 @@ class RangeReader:
 
     def _take(self) -> None:
         """As much as one record batch holds of what is there, or else wait for more."""
-        rows = self._rows
-        end = rows.take(self._unread, self._at, BATCH_ROWS - rows.count)
-        if end > self._at:
-            self._at = end
+        rows, before = self._rows, self._rows.last_tag
+        take_deliveries(self._client, rows, BATCH_ROWS - rows.count, self._span.name)
+        if rows.last_tag != before:
             self._note(rows)
-            return
-        begun = self._unread[self._at :]
-        if rows.is_interrupted and (rest := settle_interruption(begun, self._span.name)) is not None:
-            self._unread, self._at = rest, 0
         else:
-            self._go_on_with(begun, self._receive())
+            self._receive()
 
-    def _go_on_with(self, begun: bytes, more: bytes) -> None:
-        """Most of `more` is only copied when a delivery is not complete with the frame that has begun."""
-        missing = missing_of_frame(begun)
-        if 0 < missing <= len(more):
-            delivery = begun + more[:missing]
-            if self._rows.take(delivery, 0, 1) == len(delivery):
-                self._unread, self._at = more, missing
-                self._note(self._rows)
-                return
-        self._unread, self._at = begun + more, 0
-
-    def _receive(self) -> bytes:
+    def _receive(self) -> None:
         try:
-            return self._client.receive(READ_BYTES)
+            self._client.receive(READ_BYTES)
         except ConnectionLost as lost:
             if self._span.is_of_queue and isinstance(lost.__cause__, TimeoutError):
                 # The last message of the range was there when the batch was planned.
@@ -239,35 +222,15 @@ def data_loss(name: str, start: int, end: int) -> DataLoss:
     )
 
 
-def settle_interruption(data: bytes, name: str) -> bytes | None:
-    """Without heartbeats; None when it takes more bytes to tell. Whatever else comes means that no more messages do."""
-    rest = without_heartbeats(data, 0)
-    if len(rest) < len(data):
-        return rest
-    method = first_other_method(rest)
-    if method is None:
-        return None
+def take_deliveries(client: Client, rows: Deliveries, most: int, name: str) -> None:
+    """Of what has been received. Whatever else came means that no more messages do."""
+    received = client.session.take_deliveries(rows, most)
+    if received is not None:
+        raise told(received.method, name)
+
+
+def told(method: Method, name: str) -> WarrenError:
+    """Why no more of `name` can be read."""
     if isinstance(method, BasicCancel):
-        raise WarrenError(f"the broker cancelled the consumer of {name!r}: it was deleted")
-    raise refusal(method)
-
-
-def missing_of_frame(data: bytes) -> int:
-    """How many bytes the last frame lacks; 0 when it is whole, -1 when its size is not there yet."""
-    at = 0
-    while len(data) - at >= FRAME_OVERHEAD:
-        at += int.from_bytes(data[at + 3 : at + 7], "big") + FRAME_OVERHEAD
-    return at - len(data) if at >= len(data) else -1
-
-
-def first_other_method(data: bytes) -> Method | None:
-    """The first method that is not a delivery, also where it stands within a content."""
-    at = 0
-    while len(data) - at >= 8:
-        size = int.from_bytes(data[at + 3 : at + 7], "big")
-        if data[at] == 1:
-            method = first_method(data[at:])
-            if method is not None and method.name != "basic.deliver":
-                return method
-        at += size + 8
-    return None
+        return WarrenError(f"the broker cancelled the consumer of {name!r}: it was deleted")
+    return refusal(method)

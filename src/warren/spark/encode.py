@@ -15,7 +15,7 @@ from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish
 from warren.amqp.properties import Properties, encode_properties
 from warren.amqp.publishes import Publishes
-from warren.client.connection import CHANNEL, frame_of
+from warren.client.session import CHANNEL, frame_of
 from warren.errors import AmqpError, WarrenError
 from warren.spark.options import WriteOptions
 from warren.spark.schema import PROPERTY_NAMES

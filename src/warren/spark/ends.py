@@ -9,11 +9,9 @@ pass on to the stream as it had to pass on the first, have been answered, and no
 
 from __future__ import annotations
 
-import struct
 import time
-from typing import Final
+from typing import Final, TypeVar
 
-from warren.amqp.constants import FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD
 from warren.amqp.fields import Field, Table
 from warren.amqp.methods import (
     BasicAck,
@@ -28,18 +26,19 @@ from warren.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from warren.amqp.properties import decode_properties
-from warren.client.connection import Client, ConnectionLost, Refused, first_method, frame_of, refusal
+from warren.client.connection import Client
+from warren.client.session import Received, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.archives.place import ASK, first_offset, first_since, folder_of
-from warren.spark.consume import Range, data_loss, open_client
+from warren.spark.consume import QueueRefused, Range, data_loss, open_client, reading
 from warren.spark.options import EARLIEST, LATEST, PREFETCH_MAX, Kind, Position, ReadOptions
 from warren.store.stream_rows import STREAM_OFFSET
 
 # For the events of a stream that count no message, behind those that they were asked for with.
 EMPTY_SECONDS: Final = 0.25
-_FRAME: Final = struct.Struct(">BHI")
 _NOT_FOUND: Final = 404
+
+M = TypeVar("M", bound=Method)
 
 
 class Seen:
@@ -56,37 +55,27 @@ class Probe:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._unread = b""
         self._seen: dict[str, Seen] = {}
-        self._deliver: BasicDeliver | None = None
-        self._missing = 0
         self._last_tag = 0
         self._acked = 0
 
-    def call(self, method: Method, answer: type[Method]) -> Method:
+    def call(self, method: Method, answer: type[M]) -> M:
         self._client.send([frame_of(method)])
-        while not isinstance(found := self._next(), answer):
-            if not isinstance(found, BasicDeliver):
-                raise refusal(found)
-        return found
+        while not isinstance((received := self._client.next()).method, answer):
+            self._note(received)
+        assert isinstance(received.method, answer)
+        return received.method
 
     def count(self, name: str) -> int:
         """Messages, as the broker counts them; RabbitMQ does so a few seconds late."""
-        try:
-            found = self.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk)
-        except Refused as error:
-            raise WarrenError(f"cannot read {name!r}: {error.text}") from error
-        assert isinstance(found, QueueDeclareOk)
-        return found.message_count
+        with reading(name):
+            return self.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk).message_count
 
     def subscribe(self, name: str, spec: Field, prefetch: int) -> tuple[str, Seen]:
         self.call(BasicQos(0, prefetch, False), BasicQosOk)
-        try:
-            found = self.call(BasicConsume(queue=name, arguments={STREAM_OFFSET: spec}), BasicConsumeOk)
-        except Refused as error:
-            raise WarrenError(f"cannot read {name!r}: {error.text}") from error
-        assert isinstance(found, BasicConsumeOk)
-        return found.consumer_tag, self._seen_by(found.consumer_tag)
+        with reading(name):
+            tag = self.call(BasicConsume(queue=name, arguments={STREAM_OFFSET: spec}), BasicConsumeOk).consumer_tag
+        return tag, self._seen_by(tag)
 
     def cancel(self, tag: str) -> None:
         self.call(BasicCancel(tag), BasicCancelOk)
@@ -99,69 +88,30 @@ class Probe:
     def wait(self, seen: Seen, timeout: float) -> bool:
         """Until the consumer has been sent something; False when nothing came in time."""
         deadline = time.monotonic() + timeout
-        patience = self._client.timeout
-        try:
-            while not seen.places:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._client.socket.settimeout(left)
-                found = self._next()
-                if not isinstance(found, BasicDeliver):
-                    raise refusal(found)
-        except ConnectionLost as lost:
-            if isinstance(lost.__cause__, TimeoutError):
+        while not seen.places:
+            received = self._client.session.take()
+            if received is not None:
+                self._note(received)
+            elif not self._client.receive_within(deadline - time.monotonic()):
                 return False
-            raise
-        finally:
-            self._client.socket.settimeout(patience)
         return True
 
     def _seen_by(self, tag: str) -> Seen:
         return self._seen.setdefault(tag, Seen())
 
-    def _next(self) -> Method:
-        """The next method; of a delivery once its content is complete."""
-        while True:
-            if len(self._unread) >= FRAME_OVERHEAD:
-                kind, _, size = _FRAME.unpack_from(self._unread)
-                end = int(size) + FRAME_OVERHEAD
-                if len(self._unread) >= end:
-                    frame, self._unread = self._unread[:end], self._unread[end:]
-                    method = self._take(kind, frame)
-                    if method is not None:
-                        return method
-                    continue
-            self._unread += self._client.take_unread() or self._client.receive()
-
-    def _take(self, kind: int, frame: bytes) -> Method | None:
-        if kind == FRAME_HEARTBEAT:
-            return None
-        if kind == FRAME_METHOD:
-            method = first_method(frame)
-            if not isinstance(method, BasicDeliver):
-                return method
-            self._deliver = method
-            self._last_tag = method.delivery_tag
-            return None
-        deliver = self._deliver
-        assert deliver is not None
-        if kind == 2:
-            self._missing = int.from_bytes(frame[11:19], "big")
-            self._note(deliver.consumer_tag, frame)
-        else:
-            self._missing -= len(frame) - FRAME_OVERHEAD
-        return deliver if self._missing == 0 else None
-
-    def _note(self, tag: str, header: bytes) -> None:
-        headers = decode_properties(header, 19, len(header) - 1).headers or {}
+    def _note(self, received: Received) -> None:
+        deliver = received.method
+        if not isinstance(deliver, BasicDeliver):
+            raise refusal(deliver)
+        headers = received.properties.headers or {}
         place = headers.get(STREAM_OFFSET)
         if place is None or not isinstance(place.value, int):
             raise WarrenError("this is a queue and no stream: its messages have no offsets; read it with option queue")
-        seen = self._seen_by(tag)
+        seen = self._seen_by(deliver.consumer_tag)
         seen.places.append(place.value)
         seen.headers = headers
-        seen.bytes += self._missing
+        seen.bytes += len(received.body)
+        self._last_tag = deliver.delivery_tag
 
 
 class Ends:
@@ -258,11 +208,12 @@ class Ends:
         # A refusal closes the channel, so it must not be the one that others use.
         client = open_client(self._client.target, self._options.timeout)
         try:
-            client.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk)
-        except Refused as error:
-            if error.code == _NOT_FOUND:
+            with reading(name):
+                client.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk)
+        except QueueRefused as refused:
+            if refused.code == _NOT_FOUND:
                 return False
-            raise WarrenError(f"cannot read {name!r}: {error.text}") from error
+            raise
         finally:
             client.leave()
         return True

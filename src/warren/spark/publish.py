@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable
 from typing import Final
 
-from warren.amqp.constants import BASIC_ACK, BASIC_NACK, BASIC_RETURN, FRAME_METHOD, FRAME_OVERHEAD, HEARTBEAT_FRAME
-from warren.amqp.deliveries import without_heartbeats
-from warren.amqp.methods import BasicReturn, ConfirmSelect, ConfirmSelectOk
-from warren.client.connection import Client, ConnectionLost, first_method, refusal
+from warren.amqp.methods import BasicNack, BasicReturn, ConfirmSelect, ConfirmSelectOk
+from warren.client.connection import Client, ConnectionLost
 from warren.client.duplex import Duplex
+from warren.client.session import Received, refusal
 from warren.errors import WarrenError
 
 # Handed to the kernel at a time.
 SEND_BYTES: Final = 1 << 17
-_FRAME: Final = struct.Struct(">BHI")
-# Type, channel, size, method, tag, bits.
-_CONFIRM: Final = struct.Struct(">BHIIQB")
 
 # Method and content (header and body frames) of what nobody took.
 Returned = Callable[[BasicReturn, bytes], None]
 
 
-class Confirms:
+class Unconfirmed:
     """Which numbers the broker has not answered yet. It may answer out of order."""
 
     def __init__(self) -> None:
@@ -51,12 +46,11 @@ class Confirms:
 class ConfirmedPublisher:
     def __init__(self, client: Client, max_in_flight: int, on_return: Returned) -> None:
         client.call(ConfirmSelect(), ConfirmSelectOk)
-        self.confirms = Confirms()
+        self.confirms = Unconfirmed()
         self._client = client
         self._duplex = Duplex(client)
         self._max_in_flight = max_in_flight
         self._on_return = on_return
-        self._unread = b""
         self._frames: list[bytes] = []
         self._size = 0
         self._unsent = 0
@@ -88,67 +82,30 @@ class ConfirmedPublisher:
         frames, self._frames, self._size = self._frames, [], 0
         self.confirms.published += self._unsent
         self._unsent = 0
-        self._feed(self._duplex.write(b"".join(frames)))
+        self._duplex.write(b"".join(frames))
+        self._take_answers()
 
     def _await(self, most: int) -> None:
         """Until no more than so many are unanswered."""
         silent_since = time.monotonic()
         while self.confirms.outstanding > most:
-            data = self._duplex.read(1.0)
-            if data:
+            if self._duplex.read(1.0):
                 silent_since = time.monotonic()
-                self._feed(data)
+                self._take_answers()
             elif time.monotonic() - silent_since > self._client.timeout:
                 raise ConnectionLost(
                     f"the broker at {self._client.target.place} has not confirmed "
                     f"{self.confirms.outstanding} messages for {self._client.timeout:g} s"
                 )
 
-    def _feed(self, data: bytes) -> None:
-        data = self._unread + data if self._unread else data
-        if HEARTBEAT_FRAME in data:
-            # They may come between any two frames, also within a return.
-            data = without_heartbeats(data, 0)
-        at = 0
-        while len(data) - at >= FRAME_OVERHEAD:
-            after = self._take(data, at)
-            if not after:
-                break
-            at = after
-        self._unread = data[at:]
+    def _take_answers(self) -> None:
+        while (received := self._client.session.take_confirms(self.confirms.answer)) is not None:
+            self._take_other(received)
 
-    def _take(self, data: bytes, at: int) -> int:
-        """Where the frame, or the frames of a return, at `at` end; 0 as long as they are not all there."""
-        kind, _, size = _FRAME.unpack_from(data, at)
-        after: int = at + int(size) + FRAME_OVERHEAD
-        if after > len(data):
-            return 0
-        method_id = int.from_bytes(data[at + 7 : at + 11], "big") if kind == FRAME_METHOD else 0
-        if method_id == BASIC_ACK:
-            _, _, _, _, tag, bits = _CONFIRM.unpack_from(data, at)
-            self.confirms.answer(tag, bits & 1 != 0)
-            return after
-        if method_id == BASIC_RETURN:
-            return self._take_return(data, at, after)
-        if method_id == BASIC_NACK:
+    def _take_other(self, received: Received) -> None:
+        method = received.method
+        if isinstance(method, BasicNack):
             raise WarrenError("the broker refused a message (basic.nack): a queue is full or has failed")
-        method = first_method(data[at:after])
-        raise WarrenError("the broker sent an unexpected frame") if method is None else refusal(method)
-
-    def _take_return(self, data: bytes, at: int, header_at: int) -> int:
-        if len(data) - header_at < FRAME_OVERHEAD + 12:
-            return 0
-        missing = int.from_bytes(data[header_at + 11 : header_at + 19], "big")
-        after = header_at + FRAME_OVERHEAD + int(_FRAME.unpack_from(data, header_at)[2])
-        while missing > 0:
-            if len(data) - after < FRAME_OVERHEAD:
-                return 0
-            size = int(_FRAME.unpack_from(data, after)[2])
-            missing -= size
-            after += size + FRAME_OVERHEAD
-        if after > len(data):
-            return 0
-        method = first_method(data[at:header_at])
-        assert isinstance(method, BasicReturn)
-        self._on_return(method, data[header_at:after])
-        return after
+        if not isinstance(method, BasicReturn):
+            raise refusal(method)
+        self._on_return(method, received.content)

@@ -16,8 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from warren.client.connection import Client, ConnectionLost
 from warren.errors import WarrenError
 from warren.spark.batch import read_partition
-from warren.spark.consume import open_client
-from warren.spark.inbox import QueueRefused
+from warren.spark.consume import QueueRefused, open_client
 from warren.spark.options import ReadOptions
 from warren.spark.queue_browse import BrowsePlanner
 from warren.spark.queue_spool import Spool, SpoolPartition, SpoolPlanner, read_spool

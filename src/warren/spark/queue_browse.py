@@ -17,10 +17,9 @@ from typing import Final
 from pyspark.sql.datasource import InputPartition
 
 from warren.amqp.fields import Field
-from warren.amqp.methods import BasicCancelOk
 from warren.client.connection import Client
-from warren.spark.consume import SEQUENCE, Range, data_loss, open_client
-from warren.spark.inbox import Inbox, QueueRefused
+from warren.spark.consume import SEQUENCE, QueueRefused, Range, data_loss, open_client
+from warren.spark.inbox import Inbox
 from warren.spark.options import ReadOptions
 from warren.spark.partitions import RangePartition
 
@@ -90,7 +89,7 @@ class BrowsePlanner:
         with open_client(self._options.target, self._options.timeout) as client:
             inbox = Inbox(client, self._queue, SEQUENCE)
             tag = inbox.consume(1, {"x-browse": Field("t", True), "x-settle-to": Field("l", end - 1)}, False)
-            inbox.cancel(tag, BasicCancelOk)
+            inbox.cancel(tag)
         self._settled = end
         self._sequences = self._sequences[bisect_left(self._sequences, end) :]
 

@@ -18,7 +18,6 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from warren.amqp.methods import BasicCancelOk
 from warren.client.connection import Client
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
@@ -158,7 +157,7 @@ class SpoolPlanner:
         while self._next < end and self._spool_some(prefetch):
             continue
         # What has been sent until the consumer is gone is taken as well: it is read by the next batch.
-        self._inbox.cancel(tag, BasicCancelOk)
+        self._inbox.cancel(tag)
         self._write()
 
     def _spool_some(self, most: int) -> bool:

@@ -10,7 +10,7 @@ from pyarrow import fs
 
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.methods import BasicDeliver, BasicReturn
-from warren.client.connection import frame_of
+from warren.client.session import frame_of
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
 

@@ -21,10 +21,11 @@ from warren.amqp.fields import decode_table
 from warren.amqp.methods import BasicAck, QueueDeclare, QueueDeclareOk
 from warren.broker.x_death import origin_queue
 from warren.client.address import parse_uri
-from warren.client.connection import Client, Refused, frame_of
+from warren.client.connection import Client
+from warren.client.session import Refused, frame_of
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
-from warren.spark.consume import READ_BYTES, consume, open_client, settle_interruption
+from warren.spark.consume import READ_BYTES, consume, open_client, take_deliveries
 from warren.spark.encode import Encoder
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
@@ -195,18 +196,13 @@ class _Letters:
         self._queue = queue
         self._last_tag = 0
         consume(client, queue, 0, {})
-        self._unread = client.take_unread()
 
     def take(self, count: int) -> pa.RecordBatch:
         deliveries = Deliveries("")
         while deliveries.count < count:
-            end = deliveries.take(self._unread, 0, count - deliveries.count)
-            if end:
-                self._unread = self._unread[end:]
-            elif deliveries.is_interrupted and (rest := settle_interruption(self._unread, self._queue)) is not None:
-                self._unread = rest
-            else:
-                self._unread += self._client.receive(READ_BYTES)
+            take_deliveries(self._client, deliveries, count - deliveries.count, self._queue)
+            if deliveries.count < count:
+                self._client.receive(READ_BYTES)
         self._last_tag = deliveries.last_tag
         return record_batch(deliveries, self._queue)
 

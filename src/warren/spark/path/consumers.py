@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from warren.amqp import methods
-from warren.amqp.constants import FRAME_BODY, FRAME_METHOD
-from warren.amqp.methods import decode_method
 from warren.broker.node import Node
+from warren.client.session import Refused, Session
 from warren.errors import WarrenError
-from warren.spark.path.door import Door, Refused
+from warren.spark.path.door import Door
 from warren.spark.path.topology import Name
 
 _CHANNEL: Final = 3
@@ -67,6 +65,7 @@ class Worker:
         self.tag = tag
         self.send = send
         self._seed = seed
+        self._session = Session()
         self._free_at = 0.0
         # (when it will be done, delivery tag, body), in that order by itself.
         self.working: deque[tuple[int, int, bytes]] = deque()
@@ -74,18 +73,13 @@ class Worker:
     def hear(self, data: bytes, now: int) -> list[bytes]:
         """What the broker wrote: every delivery is put behind the work at hand. Gives the bodies."""
         bodies: list[bytes] = []
-        at, tag = 0, 0
-        while at < len(data):
-            kind, _, size = struct.unpack_from(">BHI", data, at)
-            payload = data[at + 7 : at + 7 + size]
-            if kind == FRAME_METHOD:
-                method = decode_method(int.from_bytes(payload[:4], "big"), payload, 4, len(payload))
-                tag = method.delivery_tag if isinstance(method, methods.BasicDeliver) else 0
-            elif kind == FRAME_BODY and tag:
+        self._session.feed(data)
+        while (received := self._session.take()) is not None:
+            method = received.method
+            if isinstance(method, methods.BasicDeliver):
                 self._free_at = max(self._free_at, float(now)) + 1000.0 / self.plan.rate
-                self.working.append((math.ceil(self._free_at), tag, payload))
-                bodies.append(payload)
-            at += size + 8
+                self.working.append((math.ceil(self._free_at), method.delivery_tag, received.body))
+                bodies.append(received.body)
         return bodies
 
     @property

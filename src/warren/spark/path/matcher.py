@@ -16,10 +16,11 @@ from warren.broker.node import Node
 from warren.broker.observer import Observer
 from warren.broker.queue import Queue
 from warren.broker.route import destinations
+from warren.client.session import Refused
 from warren.errors import AmqpError
 from warren.spark.path.components import Components
 from warren.spark.path.consumers import Crew, attach
-from warren.spark.path.door import Door, Refused, publish_arguments, scope_of
+from warren.spark.path.door import Door, publish_arguments, scope_of
 from warren.spark.path.host import StillHost
 from warren.spark.path.topology import Topology, queues_of
 

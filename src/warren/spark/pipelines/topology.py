@@ -15,7 +15,8 @@ from warren.amqp.methods import (
 )
 from warren.broker.exchanges.pipeline import NAME_ARGUMENT, PIPELINE
 from warren.client.address import parse_uri
-from warren.client.connection import Client, Refused
+from warren.client.connection import Client
+from warren.client.session import Refused
 from warren.errors import WarrenError
 from warren.spark.pipelines.model import Definition, SinkKind, Source, SourceKind
 
