@@ -39,6 +39,9 @@ IMPURE_MODULES = {
     "asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "queue", "random",
     "secrets", "selectors", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
+# Of all that is a client, only the session looks at frames: everybody else takes methods, contents and rows from it.
+CLIENTS = {"client", "perf", "spark", "management", "cli"}
+FRAMES = ("FRAME_METHOD", "FRAME_HEADER", "FRAME_BODY", "FRAME_HEARTBEAT", "FRAME_OVERHEAD", '">BHI')
 PLAN_WORDS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
 
 
@@ -83,6 +86,13 @@ def test_the_core_touches_nothing_of_the_world(folder: str) -> None:
         imported = set(imported_modules(path)) - {"io.BytesIO"}
         touched = {module.split(".")[0] for module in imported} & IMPURE_MODULES
         assert not touched, f"{path.relative_to(PACKAGE)} imports {touched}"
+
+
+def test_clients_leave_frames_to_the_session() -> None:
+    for path in SOURCES:
+        if place_of(path) in CLIENTS and path != PACKAGE / "client" / "session.py":
+            walked = [word for word in FRAMES if word in path.read_text()]
+            assert not walked, f"{path.relative_to(PACKAGE)} walks over frames: {walked}"
 
 
 def test_every_file_says_what_it_is() -> None:

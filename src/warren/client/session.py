@@ -91,6 +91,9 @@ def frame_of(method: Method, channel: int = CHANNEL) -> bytes:
     return method_frame(channel, method.id, encode_method(method))
 
 
+_CHANNEL_OPEN: Final = frame_of(ChannelOpen())
+
+
 @dataclass(frozen=True)
 class Credentials:
     """Who we are and what we ask for; the broker may grant less."""
@@ -112,22 +115,23 @@ class Credentials:
         response = f"\0{self.user}\0{self.password}".encode()
         return frame_of(ConnectionStartOk(table_of(said), response=response), 0)
 
+    @cached_property
+    def open(self) -> bytes:
+        return frame_of(ConnectionOpen(self.vhost), 0)
+
 
 class Received:
     """A method from the broker, with its content where it has one."""
 
-    __slots__ = ("_method", "channel", "content", "frame")
+    __slots__ = ("_method", "channel", "content", "frame", "method_id")
 
     def __init__(self, channel: int, frame: bytes) -> None:
         self.channel = channel
         self.frame = frame
+        self.method_id = int.from_bytes(frame[FRAME_PREFIX:_ARGUMENTS_AT], "big")
         # Header and body frames, as they came.
         self.content = b""
         self._method: Method | None = None
-
-    @property
-    def method_id(self) -> int:
-        return int.from_bytes(self.frame[FRAME_PREFIX:_ARGUMENTS_AT], "big")
 
     @property
     def method(self) -> Method:
@@ -190,25 +194,24 @@ class Session:
 
     def answer(self, received: Received) -> bytes:
         """What to send when the broker says this in the handshake. Raises what it refuses us with."""
-        assert self._credentials is not None
+        ours = self._credentials
+        assert ours is not None
         # By their numbers: whoever opens thousands of connections does not decode what nobody reads.
         method_id = received.method_id
         if method_id == CONNECTION_START:
             self._start = received
-            return self._credentials.start_ok
+            return ours.start_ok
         if method_id == CONNECTION_OPEN_OK:
-            return frame_of(ChannelOpen())
+            return _CHANNEL_OPEN
         if method_id == CHANNEL_OPEN_OK:
             self.is_open = True
             return b""
         tune = received.method
         if not isinstance(tune, ConnectionTune):
             raise refusal(tune)
-        self.frame_max = min(tune.frame_max or FRAME_MAX, self._credentials.frame_max)
-        tune_ok = ConnectionTuneOk(
-            self._credentials.channel_max or tune.channel_max, self.frame_max, self._credentials.heartbeat
-        )
-        return frame_of(tune_ok, 0) + frame_of(ConnectionOpen(self._credentials.vhost), 0)
+        self.frame_max = min(tune.frame_max or FRAME_MAX, ours.frame_max)
+        tune_ok = ConnectionTuneOk(ours.channel_max or tune.channel_max, self.frame_max, ours.heartbeat)
+        return frame_of(tune_ok, 0) + ours.open
 
     @property
     def server_properties(self) -> Table:
@@ -219,6 +222,9 @@ class Session:
 
     def feed(self, data: bytes) -> None:
         self._go_on()
+        if self._at == len(self._data):
+            self._data, self._at = data, 0
+            return
         begun = self._data[self._at :]
         missing = _missing_of_frame(begun)
         if 0 < missing < len(data):
@@ -226,7 +232,7 @@ class Session:
             self._data, self._at = begun + data[:missing], 0
             self._later, self._later_at = data, missing
         else:
-            self._data, self._at = begun + data if begun else data, 0
+            self._data, self._at = begun + data, 0
 
     def take(self) -> Received | None:
         """The next method, with its content; None as long as it is not all there."""

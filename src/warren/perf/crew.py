@@ -9,7 +9,7 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from ctypes import c_longlong
+from ctypes import Structure, c_longlong
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -26,49 +26,19 @@ MEASURING: Final = 1
 ENDING: Final = 2
 CLOSING: Final = 3
 
-_PHASE, _PUBLISHED, _CONFIRMED, _CONSUMED = range(4)
 # Starting an interpreter takes a moment, on a busy machine a long one.
 PATIENCE: Final = 60.0
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
 
-class Board:
+class Board(Structure):
     """Each number has one writer: the phase the starter, published and confirmed one process, consumed another."""
 
-    def __init__(self) -> None:
-        self._numbers = _SPAWN.RawArray(c_longlong, 4)
-
-    @property
-    def phase(self) -> int:
-        return self._numbers[_PHASE]
-
-    @phase.setter
-    def phase(self, value: int) -> None:
-        self._numbers[_PHASE] = value
-
-    @property
-    def published(self) -> int:
-        return self._numbers[_PUBLISHED]
-
-    @published.setter
-    def published(self, value: int) -> None:
-        self._numbers[_PUBLISHED] = value
-
-    @property
-    def confirmed(self) -> int:
-        return self._numbers[_CONFIRMED]
-
-    @confirmed.setter
-    def confirmed(self, value: int) -> None:
-        self._numbers[_CONFIRMED] = value
-
-    @property
-    def consumed(self) -> int:
-        return self._numbers[_CONSUMED]
-
-    @consumed.setter
-    def consumed(self, value: int) -> None:
-        self._numbers[_CONSUMED] = value
+    phase: int
+    published: int
+    confirmed: int
+    consumed: int
+    _fields_ = tuple((name, c_longlong) for name in ("phase", "published", "confirmed", "consumed"))
 
 
 class Starter:
@@ -115,7 +85,7 @@ class Crew:
     """Workers from the start to the end of a block. Whatever happens, none is left after it."""
 
     def __init__(self, plan: Plan, jobs: Sequence[Job]) -> None:
-        self.board = Board()
+        self.board = _SPAWN.RawValue(Board)
         self._workers: list[tuple[BaseProcess, Connection]] = []
         # What those who went home before the end have timed, by their place in the list.
         self._timed: dict[int, Histogram] = {}
