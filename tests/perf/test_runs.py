@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from warren.broker.node import Node
 from warren.client.address import parse_uri
 from warren.errors import WarrenError
 from warren.perf import backlog, connections, traffic
+from warren.perf.batches import Batch
+from warren.perf.consumer import Intake
 from warren.perf.measure import watch_nothing
 from warren.perf.plan import Plan
 
@@ -96,6 +99,21 @@ def test_latency_is_of_every_message_at_the_rate_asked_for(broker: Broker) -> No
     # No more than was due; how many less depends on the machine.
     assert 0 < figures["published_rate"] * figures["seconds"] <= 1000 * (figures["seconds"] + 0.2)
     assert 0 < figures["p50_us"] <= figures["max_us"]
+
+
+def test_a_consumer_leaves_in_order_within_a_delivery(broker: Broker) -> None:
+    settings = plan(broker, size=100_000, messages=100)
+    with traffic.topology(settings) as client:
+        batch = Batch("", [settings.queue(0)], settings.size, False, client.frame_max)
+        client.send([bytes(batch.view[: batch.stride])] * settings.messages)
+        intake = Intake(settings, 0)
+        intake.subscribe()
+        while not intake.counter.rest():
+            select.select([intake], [], [])
+            intake.read(None)
+        # Raises unless the answer to the close is found behind all that is still on the way.
+        intake.close()
+        assert intake.counter.count < settings.messages
 
 
 def test_a_backlog_is_filled_and_drained(broker: Broker) -> None:

@@ -70,10 +70,13 @@ class Intake:
             self.client.socket.sendall(b"".join([ack(CHANNEL, tag, every > 1) for tag in tags]))
             self._acked = last
 
-    def acknowledge_rest(self) -> None:
+    def close(self) -> None:
         if self._ack_every and self._acked < self.counter.count:
             self._acked = self.counter.count
             self.client.socket.sendall(ack(CHANNEL, self._acked, True))
+        # After a timed run deliveries may still be coming, and the answer to the close is behind them.
+        self.client.session.feed(self.counter.rest())
+        self.client.close()
 
 
 class Consumer:
@@ -99,8 +102,7 @@ class Consumer:
         while self._board.phase < CLOSING:
             self._turn()
         for intake in self._intakes:
-            intake.acknowledge_rest()
-            intake.client.close()
+            intake.close()
         return self._times
 
     def _subscribe(self) -> None:

@@ -66,10 +66,14 @@ class DeliveryCounter:
             self._buffer[:left] = self._buffer[done : self._filled]
         self._filled = left
 
+    def rest(self) -> bytes:
+        """What has come of deliveries that are not complete."""
+        return bytes(self._view[: self._filled])
+
     def explain(self) -> None:
         """Raise if something else than deliveries has come; to be asked whenever nothing comes any more."""
         session = Session()
-        session.feed(bytes(self._view[: self._filled]))
+        session.feed(self.rest())
         while (received := session.take()) is not None:
             if received.method_id != BASIC_DELIVER:
                 raise refusal(received.method)
@@ -85,7 +89,7 @@ class DeliveryCounter:
     def _learn(self) -> bool:
         """Take the first delivery apart; False as long as it is not all there."""
         session = Session()
-        session.feed(bytes(self._view[: self._filled]))
+        session.feed(self.rest())
         first = session.take()
         if first is None:
             self._grow()
