@@ -12,7 +12,7 @@ import trustme
 from warren import Broker
 from warren.amqp.fields import Field
 from warren.amqp.methods import QueueDeclare, QueueDeclareOk
-from warren.client.address import Target, parse_uri
+from warren.client.address import BrokerAddress, parse_uri
 from warren.client.connection import Client, ConnectionLost
 from warren.client.duplex import Duplex
 from warren.client.session import Refused
@@ -30,7 +30,7 @@ def secured(tmp_path: Path) -> Iterator[tuple[Broker, str]]:
 
 
 def test_an_address_has_its_parts_and_defaults() -> None:
-    assert parse_uri("amqp://h") == Target("h", 5672, "guest", "guest", "/")
+    assert parse_uri("amqp://h") == BrokerAddress("h", 5672, "guest", "guest", "/")
     target = parse_uri("amqps://u%40x:p%2F@h:99/v%2F1?heartbeat=5&connection_timeout=1500&verify=verify_none")
     assert (target.user, target.password, target.vhost, target.port) == ("u@x", "p/", "v/1", 99)
     assert (target.is_tls, target.is_verified, target.heartbeat, target.connect_timeout) == (True, False, 5, 1.5)

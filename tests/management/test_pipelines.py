@@ -77,11 +77,11 @@ def test_pipelines_of_a_vhost_are_seen_by_those_who_may_use_it(broker: Broker, a
 
 
 def test_beyond_a_thousand_the_one_that_was_silent_longest_goes(broker: Broker, api: Asking) -> None:
-    from warren.management.pipeline_reports import COUNT_MAX, Pipelines, Report
+    from warren.management.pipeline_reports import COUNT_MAX, PipelineReport, Pipelines
 
     kept = Pipelines()
     for number in range(COUNT_MAX + 1):
-        assert kept.put(Report("/", f"p{number}", "guest", number, 10, dict(STATUS)))
+        assert kept.put(PipelineReport("/", f"p{number}", "guest", number, 10, dict(STATUS)))
     assert len(kept.reports) == COUNT_MAX
     assert ("/", "p0") not in kept.reports
 

@@ -16,7 +16,7 @@ from warren.client.address import parse_uri
 from warren.errors import WarrenError
 from warren.perf import backlog, connections, traffic
 from warren.perf.batches import Batch
-from warren.perf.consumer import Intake
+from warren.perf.consumer import ConsumingConnection
 from warren.perf.measure import watch_nothing
 from warren.perf.plan import Plan
 
@@ -106,7 +106,7 @@ def test_a_consumer_leaves_in_order_within_a_delivery(broker: Broker) -> None:
     with traffic.topology(settings) as client:
         batch = Batch("", [settings.queue(0)], settings.size, False, client.frame_max)
         client.send([bytes(batch.view[: batch.stride])] * settings.messages)
-        intake = Intake(settings, 0)
+        intake = ConsumingConnection(settings, 0)
         intake.subscribe()
         while not intake.counter.rest():
             select.select([intake], [], [])

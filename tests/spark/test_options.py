@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.errors import WarrenError
-from warren.spark.options import EARLIEST, LATEST, Kind, OnReturn, Position, read_options, write_options
+from warren.spark.options import EARLIEST, LATEST, OnReturn, Position, ReadKind, read_options, write_options
 
 URI = "amqp://guest:guest@localhost:5672/%2F"
 
@@ -24,7 +24,7 @@ def refusal_to_write(columns: list[str] | None = None, /, **options: str) -> str
 
 def test_case_does_not_matter() -> None:
     options = read_options({"URI": URI, "Stream": "s", "STARTINGOFFSETS": "Latest"}, is_streaming=False)
-    assert (options.kind, options.names, options.start) == (Kind.STREAM, ("s",), Position(LATEST))
+    assert (options.kind, options.names, options.start) == (ReadKind.STREAM, ("s",), Position(LATEST))
 
 
 def test_a_table_begins_at_the_oldest_message_and_a_query_with_what_comes() -> None:

@@ -17,7 +17,7 @@ from warren.amqp.methods import BasicDeliver
 from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties
 from warren.cli.api import Api, url_option
 from warren.cli.options import QUEUE, vhost_option
-from warren.client.address import Target, parse_uri
+from warren.client.address import BrokerAddress, parse_uri
 from warren.client.connection import Client
 from warren.client.session import Received
 from warren.client.subscription import Subscription
@@ -108,7 +108,7 @@ def properties_of(properties: Properties) -> dict[str, Any]:
     return shown
 
 
-def target_of(url: str, vhost: str) -> Target:
+def target_of(url: str, vhost: str) -> BrokerAddress:
     """Where the broker behind this management API speaks AMQP, for the same user."""
     listeners = Api(url).get("overview")["listeners"]
     ports = {each["protocol"]: each["port"] for each in listeners if each["protocol"] in _SCHEMES}
@@ -116,7 +116,7 @@ def target_of(url: str, vhost: str) -> Target:
         raise WarrenError(f"the broker at {urlsplit(url).hostname} lists no port for AMQP: name it with --broker")
     parts = urlsplit(url)
     protocol = "amqp" if "amqp" in ports else "amqp/ssl"
-    return Target(
+    return BrokerAddress(
         parts.hostname or "127.0.0.1",
         ports[protocol],
         unquote(parts.username or "guest"),

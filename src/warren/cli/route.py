@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from warren.spark.path import MessagePath
-    from warren.spark.path.difference import Difference
+    from warren.spark.path.difference import PathDifference
     from warren.spark.path.result import PathResult
 
 _POLL_SECONDS: Final = 0.3
@@ -96,13 +96,13 @@ def _run(
     out: str,
     as_json: bool,
 ) -> dict[str, object]:
-    from warren.spark.path.difference import Difference
+    from warren.spark.path.difference import PathDifference
 
-    difference: Difference | None = None
+    difference: PathDifference | None = None
     if other is None:
         result: PathResult = path.run(frame, consumers, **options)
     else:
-        difference = Difference(path, other, frame, consumers, **options)
+        difference = PathDifference(path, other, frame, consumers, **options)
         result = difference.before
     tables = dict(result.tables())
     if difference is not None:

@@ -16,7 +16,7 @@ _PARAMETERS: Final = "cacertfile, certfile, keyfile, verify, server_name_indicat
 
 
 @dataclass(frozen=True)
-class Target:
+class BrokerAddress:
     host: str
     port: int
     user: str
@@ -40,7 +40,7 @@ class Target:
         return f"{self.host}:{self.port}"
 
 
-def parse_uri(uri: str) -> Target:
+def parse_uri(uri: str) -> BrokerAddress:
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -55,7 +55,7 @@ def parse_uri(uri: str) -> Target:
     verify = given.get("verify", "verify_peer")
     if verify not in ("verify_peer", "verify_none"):
         raise WarrenError(f"verify={verify} in an address is neither verify_peer nor verify_none")
-    return Target(
+    return BrokerAddress(
         parts.hostname,
         port or (DEFAULT_TLS_PORT if is_tls else DEFAULT_PORT),
         unquote(parts.username or "guest"),

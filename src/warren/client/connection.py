@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from warren.amqp.constants import CONNECTION_CLOSE_OK, HEARTBEAT_FRAME
 from warren.amqp.fields import Table
 from warren.amqp.methods import ConnectionClose, Method
-from warren.client.address import Target
+from warren.client.address import BrokerAddress
 from warren.client.secure import encrypt
 from warren.client.session import Credentials, Received, Session, frame_of, refusal
 from warren.errors import WarrenError
@@ -33,7 +33,7 @@ class ConnectionLost(WarrenError):
     """Nothing is wrong with what was asked; it may be asked again of a broker that is there."""
 
 
-def connect(target: Target) -> socket.socket:
+def connect(target: BrokerAddress) -> socket.socket:
     try:
         stream = socket.create_connection((target.host, target.port), target.connect_timeout)
     except OSError as error:
@@ -46,7 +46,7 @@ class Client:
     """One connection with channel 1 open. Without heartbeats unless they are asked for."""
 
     def __init__(
-        self, target: Target, product: str = "warren perf", heartbeat: int = 0, timeout: float = PATIENCE
+        self, target: BrokerAddress, product: str = "warren perf", heartbeat: int = 0, timeout: float = PATIENCE
     ) -> None:
         self.target = target
         self.timeout = timeout

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 import ssl
 
-from warren.client.address import Target
+from warren.client.address import BrokerAddress
 from warren.errors import WarrenError
 
 
-def encrypt(stream: socket.socket, target: Target) -> ssl.SSLSocket:
+def encrypt(stream: socket.socket, target: BrokerAddress) -> ssl.SSLSocket:
     try:
         context = _context_of(target)
     except WarrenError:
@@ -22,7 +22,7 @@ def encrypt(stream: socket.socket, target: Target) -> ssl.SSLSocket:
         raise WarrenError(f"no TLS with {target.place}: {error.strerror or error}") from error
 
 
-def _context_of(target: Target) -> ssl.SSLContext:
+def _context_of(target: BrokerAddress) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=target.ca_file or None)
     except OSError as error:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from warren.broker.access import User, is_loopback
 from warren.management.refusals import Refusal, bad_request, not_authorised
-from warren.management.sessions import COOKIE, CSRF_HEADER, IDLE_MS, Session
+from warren.management.sessions import COOKIE, CSRF_HEADER, IDLE_MS, LoginSession
 
 if TYPE_CHECKING:
     from warren.management.calls import Context
@@ -36,12 +36,12 @@ async def user_of(request: Request, context: Context) -> User:
     return user
 
 
-def session_of(request: Request, context: Context) -> Session | None:
+def session_of(request: Request, context: Context) -> LoginSession | None:
     token = request.cookies.get(COOKIE)
     return None if token is None else context.sessions.find(token, int(context.node.now))
 
 
-def check_csrf(request: Request, session: Session) -> None:
+def check_csrf(request: Request, session: LoginSession) -> None:
     """A browser sends the cookie with whatever any page asks of it; only our own page knows this header's value."""
     given = request.headers.get(CSRF_HEADER, "")
     if not secrets.compare_digest(given.encode(), session.csrf_token.encode()):
@@ -92,7 +92,7 @@ def credentials_in(content_type: str, data: bytes) -> tuple[str, str]:
     return name, password
 
 
-def session_answer(user: User, session: Session) -> Response:
+def session_answer(user: User, session: LoginSession) -> Response:
     return JSONResponse({"name": user.name, "tags": user.tags, "csrf_token": session.csrf_token})
 
 

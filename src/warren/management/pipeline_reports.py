@@ -13,7 +13,7 @@ COUNT_MAX: Final = 1000
 
 
 @dataclass
-class Report:
+class PipelineReport:
     vhost: str
     name: str
     user: str
@@ -39,9 +39,9 @@ class Report:
 
 @dataclass
 class Pipelines:
-    reports: dict[tuple[str, str], Report] = field(default_factory=dict)
+    reports: dict[tuple[str, str], PipelineReport] = field(default_factory=dict)
 
-    def put(self, report: Report) -> bool:
+    def put(self, report: PipelineReport) -> bool:
         """Whether it is new. Those of which nothing was heard for longest make room."""
         key = (report.vhost, report.name)
         is_new = key not in self.reports
@@ -50,5 +50,5 @@ class Pipelines:
         self.reports[key] = report
         return is_new
 
-    def of_vhosts(self, vhosts: set[str]) -> list[Report]:
+    def of_vhosts(self, vhosts: set[str]) -> list[PipelineReport]:
         return [report for (vhost, _), report in sorted(self.reports.items()) if vhost in vhosts]

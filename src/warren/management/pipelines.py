@@ -12,7 +12,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.management.calls import Call, Needs, done, route
-from warren.management.pipeline_reports import Report
+from warren.management.pipeline_reports import PipelineReport
 from warren.management.refusals import bad_request, not_found
 
 STATES: Final = ("starting", "running", "failed", "stopped", "finished")
@@ -43,7 +43,7 @@ async def put(call: Call) -> Response:
         raise bad_request(f"lease must be 1 to {LEASE_MAX} seconds")
     if len(json.dumps(body)) > STATUS_MAX:
         raise bad_request(f"a status has at most {STATUS_MAX} bytes")
-    return done(call.context.pipelines.put(Report(vhost.name, name, call.user.name, call.now, lease, body)))
+    return done(call.context.pipelines.put(PipelineReport(vhost.name, name, call.user.name, call.now, lease, body)))
 
 
 async def delete(call: Call) -> Response:
@@ -52,7 +52,7 @@ async def delete(call: Call) -> Response:
     return done()
 
 
-def _found(call: Call) -> Report:
+def _found(call: Call) -> PipelineReport:
     report = call.context.pipelines.reports.get((call.vhost().name, call.path("name")))
     if report is None:
         raise not_found()

@@ -21,7 +21,7 @@ SESSIONS_MAX: Final = 10_000
 
 
 @dataclass
-class Session:
+class LoginSession:
     user: str
     # What the user's password was; another one ends the session.
     password_hash: str
@@ -32,18 +32,18 @@ class Session:
 class Sessions:
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._sessions: dict[bytes, Session] = {}
+        self._sessions: dict[bytes, LoginSession] = {}
 
-    def begin(self, user: User, now: int) -> tuple[str, Session]:
+    def begin(self, user: User, now: int) -> tuple[str, LoginSession]:
         """The token for the cookie, and the session."""
         token = secrets.token_urlsafe(32)
         if len(self._sessions) >= SESSIONS_MAX:
             self._sweep(now)
-        session = Session(user.name, user.password_hash, secrets.token_urlsafe(16), now)
+        session = LoginSession(user.name, user.password_hash, secrets.token_urlsafe(16), now)
         self._sessions[_digest(token)] = session
         return token, session
 
-    def find(self, token: str, now: int) -> Session | None:
+    def find(self, token: str, now: int) -> LoginSession | None:
         session = self._sessions.get(_digest(token))
         if session is None:
             return None
@@ -53,7 +53,7 @@ class Sessions:
         session.used_at = now
         return session
 
-    def user_of(self, session: Session) -> User | None:
+    def user_of(self, session: LoginSession) -> User | None:
         user = self._access.find(session.user)
         return user if user is not None and user.password_hash == session.password_hash else None
 

@@ -15,11 +15,11 @@ from warren.amqp.methods import ConnectionClose
 from warren.client.connection import READ_BYTES, Client
 from warren.client.session import Credentials, Received, Session, frame_of, refusal
 from warren.errors import WarrenError
-from warren.perf.crew import ENDING, MEASURING, Board, Crew, Starter
 from warren.perf.histogram import Histogram
 from warren.perf.measure import Figures, Watch, measure
 from warren.perf.plan import Plan
 from warren.perf.processes import cpu_seconds, resident_bytes
+from warren.perf.workers import ENDING, MEASURING, Board, Starter, Workers
 
 IDLE_MS: Final = 50
 # How long connections stay idle while the broker's CPU time is looked at.
@@ -92,8 +92,8 @@ def churn_workers(plan: Plan, board: Board, starter: Starter) -> Histogram:
 
 def churn(plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:
     # A broker that refuses us should say so before any process is started.
-    with Client(plan.target), Crew(plan, [churn_workers]) as crew:
-        run = measure(crew, plan, pids, watch)
+    with Client(plan.target), Workers(plan, [churn_workers]) as workers:
+        run = measure(workers, plan, pids, watch)
     figures = {"rate": run.rate("published"), "seconds": run.seconds, "opened": run.published}
     return figures | run.times.figures() | run.cost(run.count("published"))
 

@@ -12,15 +12,15 @@ from warren.amqp.replies import ack
 from warren.client.connection import Client
 from warren.client.session import CHANNEL
 from warren.errors import WarrenError
-from warren.perf.crew import CLOSING, MEASURING, Board, Starter
 from warren.perf.deliveries import DeliveryCounter
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
+from warren.perf.workers import CLOSING, MEASURING, Board, Starter
 
 IDLE_MS: Final = 50
 
 
-class Intake:
+class ConsumingConnection:
     """One connection and the deliveries that came in on it."""
 
     def __init__(self, plan: Plan, number: int) -> None:
@@ -79,18 +79,18 @@ class Intake:
         self.client.close()
 
 
-class Consumer:
+class ConsumingProcess:
     def __init__(self, plan: Plan, board: Board, starter: Starter) -> None:
         self._plan = plan
         self._board = board
         self._starter = starter
         self._times = Histogram()
-        self._intakes = [Intake(plan, number) for number in range(plan.consumers)]
-        self._by_fd = {intake.fileno(): intake for intake in self._intakes}
+        self._connections = [ConsumingConnection(plan, number) for number in range(plan.consumers)]
+        self._by_fd = {connection.fileno(): connection for connection in self._connections}
         self._poller = select.poll()
         self._poller.register(starter, select.POLLIN)
-        for intake in self._intakes:
-            self._poller.register(intake, select.POLLIN)
+        for connection in self._connections:
+            self._poller.register(connection, select.POLLIN)
 
     def run(self) -> Histogram:
         # Before the publishers begin; but where a full queue is drained, that is when the clock starts.
@@ -101,27 +101,27 @@ class Consumer:
             self._subscribe()
         while self._board.phase < CLOSING:
             self._turn()
-        for intake in self._intakes:
-            intake.close()
+        for connection in self._connections:
+            connection.close()
         return self._times
 
     def _subscribe(self) -> None:
-        for intake in self._intakes:
-            intake.subscribe()
+        for connection in self._connections:
+            connection.subscribe()
 
     def _turn(self) -> None:
         ready = self._poller.poll(IDLE_MS)
         times = self._times if self._plan.rate and self._board.phase == MEASURING else None
         for fd, _ in ready:
-            intake = self._by_fd.get(fd)
-            if intake is None:
+            connection = self._by_fd.get(fd)
+            if connection is None:
                 raise EOFError
-            intake.read(times)
-        self._board.consumed = sum([intake.counter.count for intake in self._intakes])
+            connection.read(times)
+        self._board.consumed = sum([connection.counter.count for connection in self._connections])
         if not ready:
-            for intake in self._intakes:
-                intake.counter.explain()
+            for connection in self._connections:
+                connection.counter.explain()
 
 
 def consume(plan: Plan, board: Board, starter: Starter) -> Histogram:
-    return Consumer(plan, board, starter).run()
+    return ConsumingProcess(plan, board, starter).run()

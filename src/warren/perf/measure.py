@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from warren.errors import WarrenError
-from warren.perf.crew import ENDING, MEASURING, Board, Crew
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
 from warren.perf.processes import busy_seconds, cpu_seconds
+from warren.perf.workers import ENDING, MEASURING, Board, Workers
 
 TICK: Final = 0.05
 # A run of so many messages that gets no further for this long has lost some.
@@ -42,7 +42,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Run:
+class Measured:
     """From the first moment to the last, and what came of it all."""
 
     first: Moment
@@ -77,51 +77,53 @@ class Run:
         return figures
 
 
-def measure(crew: Crew, plan: Plan, pids: Sequence[int], watch: Watch) -> Run:
-    """Let a crew run its time, or its number of messages, and end it in order."""
-    crew.go()
+def measure(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> Measured:
+    """Let a workers run its time, or its number of messages, and end it in order."""
+    workers.go()
     if plan.messages:
-        first, last = _count_out(crew, plan, pids, watch)
+        first, last = _count_out(workers, plan, pids, watch)
     else:
-        first, last = _time_out(crew, plan, pids, watch)
-    crew.board.phase = ENDING
-    board = crew.board
+        first, last = _time_out(workers, plan, pids, watch)
+    workers.board.phase = ENDING
+    board = workers.board
     if plan.consumers and not plan.messages:
         _let_consumers_catch_up(board, plan)
-    times = crew.finish()
-    return Run(first, last, times, board.published, board.confirmed, board.consumed, tuple(pids))
+    times = workers.finish()
+    return Measured(first, last, times, board.published, board.confirmed, board.consumed, tuple(pids))
 
 
-def _time_out(crew: Crew, plan: Plan, pids: Sequence[int], watch: Watch) -> tuple[Moment, Moment]:
+def _time_out(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> tuple[Moment, Moment]:
     whole = plan.warmup + plan.seconds
     start = time.monotonic()
-    _sleep_until(start + plan.warmup, crew, lambda: watch((time.monotonic() - start) / whole, _progress(crew.board)))
-    crew.board.phase = MEASURING
-    first = _look(crew, pids)
-    _sleep_until(start + whole, crew, lambda: watch((time.monotonic() - start) / whole, _progress(crew.board)))
-    return first, _look(crew, pids)
+    _sleep_until(
+        start + plan.warmup, workers, lambda: watch((time.monotonic() - start) / whole, _progress(workers.board))
+    )
+    workers.board.phase = MEASURING
+    first = _look(workers, pids)
+    _sleep_until(start + whole, workers, lambda: watch((time.monotonic() - start) / whole, _progress(workers.board)))
+    return first, _look(workers, pids)
 
 
-def _sleep_until(deadline: float, crew: Crew, report: Callable[[], None]) -> None:
+def _sleep_until(deadline: float, workers: Workers, report: Callable[[], None]) -> None:
     while (left := deadline - time.monotonic()) > 0:
         time.sleep(min(left, TICK))
-        crew.check()
+        workers.check()
         report()
 
 
-def _count_out(crew: Crew, plan: Plan, pids: Sequence[int], watch: Watch) -> tuple[Moment, Moment]:
-    crew.board.phase = MEASURING
-    first = _look(crew, pids)
+def _count_out(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> tuple[Moment, Moment]:
+    workers.board.phase = MEASURING
+    first = _look(workers, pids)
     changed_at, seen = time.monotonic(), -1
-    while (done := _done(crew.board, plan)) < plan.messages:
-        crew.check()
+    while (done := _done(workers.board, plan)) < plan.messages:
+        workers.check()
         if done != seen:
             changed_at, seen = time.monotonic(), done
             watch(done / plan.messages, done)
         if time.monotonic() - changed_at > STALLED:
             raise WarrenError(f"the broker is stuck: {done} of {plan.messages} messages came through")
         time.sleep(0.002)
-    return first, _look(crew, pids)
+    return first, _look(workers, pids)
 
 
 def _done(board: Board, plan: Plan) -> int:
@@ -135,9 +137,9 @@ def _progress(board: Board) -> int:
     return max(board.consumed, board.confirmed) or board.published
 
 
-def _look(crew: Crew, pids: Sequence[int]) -> Moment:
-    board = crew.board
-    costs = (cpu_seconds(pids), cpu_seconds(crew.pids), busy_seconds())
+def _look(workers: Workers, pids: Sequence[int]) -> Moment:
+    board = workers.board
+    costs = (cpu_seconds(pids), cpu_seconds(workers.pids), busy_seconds())
     return Moment(time.monotonic(), board.published, board.confirmed, board.consumed, *costs)
 
 

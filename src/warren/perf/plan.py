@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Final
 
-from warren.client.address import Target
+from warren.client.address import BrokerAddress
 from warren.errors import WarrenError
 
 # A time stamp of nanoseconds lies at the front of a timed body.
@@ -15,7 +15,7 @@ STAMP_BYTES: Final = 8
 
 @dataclass(frozen=True)
 class Plan:
-    target: Target
+    target: BrokerAddress
     # Body bytes of every message.
     size: int = 16
     # Measured, after the warm-up. With `messages` the run lasts until that many have gone all the way instead.

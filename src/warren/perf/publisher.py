@@ -12,9 +12,9 @@ from warren.client.connection import READ_BYTES, Client
 from warren.errors import WarrenError
 from warren.perf.batches import SEND_BYTES, Batch
 from warren.perf.confirms import ConfirmTimes
-from warren.perf.crew import ENDING, MEASURING, Board, Starter
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
+from warren.perf.workers import ENDING, MEASURING, Board, Starter
 
 # How long nothing may happen before the phase is looked at again, in milliseconds.
 IDLE_MS: Final = 50
@@ -25,7 +25,7 @@ PATIENCE_NS: Final = 30_000_000_000
 _ENDLESS: Final = 1 << 62
 
 
-class Stream:
+class PublishingConnection:
     """One connection: how far it has come in the endless row of its batch, in bytes and in whole messages."""
 
     def __init__(self, plan: Plan, number: int) -> None:
@@ -78,12 +78,12 @@ class Stream:
         (self.confirms or ConfirmTimes(self.client.session)).feed(data, time.monotonic_ns())
 
 
-class Publisher:
+class PublishingProcess:
     def __init__(self, plan: Plan, board: Board, starter: Starter) -> None:
         self._plan = plan
         self._board = board
         self._starter = starter
-        self._streams = [Stream(plan, number) for number in range(plan.publishers)]
+        self._streams = [PublishingConnection(plan, number) for number in range(plan.publishers)]
         self._by_fd = {stream.fileno(): stream for stream in self._streams}
         self._poller = select.poll()
         self._poller.register(starter, select.POLLIN)
@@ -207,4 +207,4 @@ class Publisher:
 
 
 def publish(plan: Plan, board: Board, starter: Starter) -> Histogram:
-    return Publisher(plan, board, starter).run()
+    return PublishingProcess(plan, board, starter).run()

@@ -19,10 +19,10 @@ from warren.amqp.methods import (
 )
 from warren.client.connection import Client
 from warren.perf.consumer import consume
-from warren.perf.crew import Crew, Job
-from warren.perf.measure import Figures, Run, Watch, measure
+from warren.perf.measure import Figures, Measured, Watch, measure
 from warren.perf.plan import Plan
 from warren.perf.publisher import publish
+from warren.perf.workers import Job, Workers
 
 
 @contextlib.contextmanager
@@ -62,16 +62,16 @@ def run(plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:
         return figures_of(run_workers(plan, pids, watch), plan)
 
 
-def run_workers(plan: Plan, pids: Sequence[int], watch: Watch) -> Run:
+def run_workers(plan: Plan, pids: Sequence[int], watch: Watch) -> Measured:
     jobs: list[Job] = [publish] if plan.publishers else []
     if plan.consumers:
         # First: where nothing limits publishers, they should not have a head start.
         jobs.insert(0, consume)
-    with Crew(plan, jobs) as crew:
-        return measure(crew, plan, pids, watch)
+    with Workers(plan, jobs) as workers:
+        return measure(workers, plan, pids, watch)
 
 
-def figures_of(run: Run, plan: Plan) -> Figures:
+def figures_of(run: Measured, plan: Plan) -> Figures:
     """`rate` is of what the workload is about: deliveries if there are consumers, else confirms, else publishes."""
     kind = "consumed" if plan.consumers else "confirmed" if plan.window else "published"
     figures = {"rate": run.rate(kind), "seconds": run.seconds}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from warren.client.address import Target
+from warren.client.address import BrokerAddress
 from warren.spark.consume import Range, open_client, read_range
 from warren.spark.ends import Ends, ranges_between
 from warren.spark.options import ReadOptions
@@ -28,7 +28,7 @@ class BatchReader(DataSourceReader):
         return read_partition(partition, self._options)
 
 
-def _reader_of(span: Range) -> Callable[[Target, Range, int, float, bool], Iterator[pa.RecordBatch]]:
+def _reader_of(span: Range) -> Callable[[BrokerAddress, Range, int, float, bool], Iterator[pa.RecordBatch]]:
     if not span.archive:
         return read_range
     # Loaded only now: every task of every query would wait for it otherwise, and few streams have an archive.

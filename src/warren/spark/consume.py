@@ -18,7 +18,7 @@ from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Field, Table
 from warren.amqp.methods import BasicAck, BasicCancel, BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk, Method
 from warren.amqp.stream_run import RUNS_ARGUMENT
-from warren.client.address import Target
+from warren.client.address import BrokerAddress
 from warren.client.connection import Client, ConnectionLost
 from warren.client.session import Refused, frame_of, refusal
 from warren.errors import WarrenError
@@ -66,7 +66,7 @@ class DataLoss(WarrenError):
     """Messages that a query was to read are not there any more."""
 
 
-def open_client(target: Target, timeout: float) -> Client:
+def open_client(target: BrokerAddress, timeout: float) -> Client:
     return Client(target, PRODUCT, HEARTBEAT, timeout)
 
 
@@ -92,7 +92,9 @@ class QueueRefused(WarrenError):
         self.code = code
 
 
-def read_range(target: Target, span: Range, prefetch: int, timeout: float, fails: bool) -> Iterator[pa.RecordBatch]:
+def read_range(
+    target: BrokerAddress, span: Range, prefetch: int, timeout: float, fails: bool
+) -> Iterator[pa.RecordBatch]:
     """With `fails`, messages that are gone from the range raise; else what is left of it is read."""
     client = open_client(target, timeout)
     reader = RangeReader(client, span, prefetch, fails)

@@ -31,7 +31,7 @@ from warren.client.session import Received, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.archives.place import ASK, first_offset, first_since, folder_of
 from warren.spark.consume import QueueRefused, Range, data_loss, open_client, reading
-from warren.spark.options import EARLIEST, LATEST, PREFETCH_MAX, Kind, Position, ReadOptions
+from warren.spark.options import EARLIEST, LATEST, PREFETCH_MAX, Position, ReadKind, ReadOptions
 from warren.store.stream_rows import STREAM_OFFSET
 
 # For the events of a stream that count no message, behind those that they were asked for with.
@@ -127,7 +127,7 @@ class Ends:
 
     def names(self) -> tuple[str, ...]:
         """Of the streams: those of a super stream are named after it and numbered."""
-        if self._options.kind is not Kind.SUPER_STREAM:
+        if self._options.kind is not ReadKind.SUPER_STREAM:
             return self._options.names
         name = self._options.names[0]
         found: list[str] = []

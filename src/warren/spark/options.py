@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
-from warren.client.address import Target, parse_uri
+from warren.client.address import BrokerAddress, parse_uri
 from warren.errors import WarrenError
 
 READ_NAMES: Final = (
@@ -65,7 +65,7 @@ _SHORT_MAX: Final = 255
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
 
 
-class Kind(Enum):
+class ReadKind(Enum):
     STREAM = "stream"
     SUPER_STREAM = "superStream"
     QUEUE = "queue"
@@ -92,8 +92,8 @@ class Position:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    target: Target
-    kind: Kind
+    target: BrokerAddress
+    kind: ReadKind
     names: tuple[str, ...]
     start: Position
     end: Position
@@ -110,7 +110,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    target: Target
+    target: BrokerAddress
     # None is "from the column".
     exchange: str | None = None
     routing_key: str | None = None
@@ -126,9 +126,9 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str], is_streaming: bool) -> ReadOptions:
     options = _Options(given, READ_NAMES)
-    kind = options.one_of((Kind.STREAM, Kind.SUPER_STREAM, Kind.QUEUE))
+    kind = options.one_of((ReadKind.STREAM, ReadKind.SUPER_STREAM, ReadKind.QUEUE))
     names = options.names(kind.value)
-    if kind is Kind.QUEUE:
+    if kind is ReadKind.QUEUE:
         options.refuse(("startingOffsets", "endingOffsets", "startingTimestamp"), "a queue is read from its head")
         options.refuse(("minPartitions",), "a queue is read in order, as one partition")
         options.refuse(("archive",), "only a stream has one")
@@ -209,7 +209,7 @@ class _Options:
             if name in self._given:
                 raise WarrenError(f"option {name} does not apply: {reason}")
 
-    def target(self) -> Target:
+    def target(self) -> BrokerAddress:
         uri = self._given.get("uri")
         if uri is None:
             raise WarrenError("option uri is missing: the broker, as in amqp://guest:guest@localhost:5672/%2F")
@@ -218,7 +218,7 @@ class _Options:
         except WarrenError as error:
             raise WarrenError(f"option uri is wrong: {error}") from error
 
-    def one_of(self, kinds: tuple[Kind, ...]) -> Kind:
+    def one_of(self, kinds: tuple[ReadKind, ...]) -> ReadKind:
         found = [kind for kind in kinds if kind.value in self._given]
         if len(found) != 1:
             names = ", ".join(kind.value for kind in found)
@@ -235,7 +235,7 @@ class _Options:
         names = _json_list(option, value) if value.startswith("[") else [value]
         if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
             raise WarrenError(f"option {option} is wrong: {value!r} is not a name, nor a JSON list of different names")
-        if len(names) > 1 and option != Kind.STREAM.value:
+        if len(names) > 1 and option != ReadKind.STREAM.value:
             raise WarrenError(f"option {option} is wrong: only one can be read at a time")
         return tuple(str(name) for name in names)
 
@@ -266,14 +266,14 @@ class _Options:
         names = ", ".join(choice.value for choice in choices)
         raise WarrenError(f"option {name} is wrong: {value!r} is none of {names}")
 
-    def start(self, edge: int, names: tuple[str, ...], kind: Kind) -> Position:
+    def start(self, edge: int, names: tuple[str, ...], kind: ReadKind) -> Position:
         if "startingTimestamp" not in self._given:
             return self.position("startingOffsets", edge, names, kind)
         if "startingOffsets" in self._given:
             raise WarrenError("options startingOffsets and startingTimestamp contradict each other: give one of them")
         return Position(timestamp=_milliseconds("startingTimestamp", self._given["startingTimestamp"]))
 
-    def position(self, name: str, edge: int, names: tuple[str, ...], kind: Kind) -> Position:
+    def position(self, name: str, edge: int, names: tuple[str, ...], kind: ReadKind) -> Position:
         value = self._given.get(name)
         if value is None:
             return Position(edge)
@@ -281,7 +281,7 @@ class _Options:
             return Position(EARLIEST if value.lower() == "earliest" else LATEST)
         offsets = _json_offsets(name, value)
         for stream in offsets:
-            if kind is not Kind.SUPER_STREAM and stream not in names:
+            if kind is not ReadKind.SUPER_STREAM and stream not in names:
                 raise WarrenError(f"option {name} is wrong: {stream!r} is not among what is read")
         return Position(edge, tuple(sorted(offsets.items())))
 

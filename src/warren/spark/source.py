@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from warren.errors import WarrenError
 from warren.spark.batch import BatchReader
-from warren.spark.options import Kind, WriteOptions, read_options, write_options
+from warren.spark.options import ReadKind, WriteOptions, read_options, write_options
 from warren.spark.queue import QueueReader
 from warren.spark.schema import COLUMNS, DDL
 from warren.spark.sink import BatchWriter, StreamWriter, check_columns
@@ -31,7 +31,7 @@ class WarrenSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
         options = read_options(self.options, is_streaming=False)
-        if options.kind is Kind.QUEUE:
+        if options.kind is ReadKind.QUEUE:
             raise WarrenError(
                 "option queue does not apply: a table would leave everything in the queue; "
                 "use readStream, with trigger(availableNow=True) to read what is there and stop"
@@ -41,7 +41,7 @@ class WarrenSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_schema(schema)
         options = read_options(self.options, is_streaming=True)
-        return QueueReader(options) if options.kind is Kind.QUEUE else StreamReader(options)
+        return QueueReader(options) if options.kind is ReadKind.QUEUE else StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return BatchWriter(self._write_options(schema, overwrite))

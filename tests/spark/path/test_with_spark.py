@@ -19,7 +19,7 @@ from tests.spark.path.traffic import MAX_MESSAGE_SIZE, Sent, make_definitions, m
 from tests.spark.path.without_spark import PROPERTIES
 from warren.errors import WarrenError
 from warren.spark.path import MessagePath
-from warren.spark.path.streaming import StreamResult, StreamWriter
+from warren.spark.path.streaming import PathWriter, StreamResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,15 +111,15 @@ def test_a_stream_that_is_stopped_broken_and_started_again_ends_as_one_run(
     run()
     arrive(1)
     with monkeypatch.context() as broken:
-        whole = StreamWriter._put
+        whole = PathWriter._put
 
-        def put(self: StreamWriter, table: Any, name: str, batch_id: int) -> None:
+        def put(self: PathWriter, table: Any, name: str, batch_id: int) -> None:
             # The tables are there, the state is not: the worst moment to stop.
             if name.startswith("_state"):
                 raise OSError("no space left")
             whole(self, table, name, batch_id)
 
-        broken.setattr(StreamWriter, "_put", put)
+        broken.setattr(PathWriter, "_put", put)
         with pytest.raises(Exception, match="no space left"):
             run()
     run()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from warren.spark.pipelines.schema_text import Field, SchemaError, Type, parse_schema
+from warren.spark.pipelines.schema_text import SchemaError, SchemaField, Type, parse_schema
 
 
 def test_fields_have_names_types_and_may_be_required() -> None:
     assert parse_schema("id BIGINT NOT NULL, `a name` string COMMENT 'x', price decimal(10, 2)") == (
-        Field("id", Type("bigint"), is_required=True),
-        Field("a name", Type("string")),
-        Field("price", Type("decimal")),
+        SchemaField("id", Type("bigint"), is_required=True),
+        SchemaField("a name", Type("string")),
+        SchemaField("price", Type("decimal")),
     )
 
 
 def test_types_nest() -> None:
     (found,) = parse_schema("items ARRAY<STRUCT<sku: STRING NOT NULL, sizes: MAP<STRING, INT>>>")
     sizes = Type("map", (Type("string"), Type("int")))
-    struct = Type("struct", (), (Field("sku", Type("string"), is_required=True), Field("sizes", sizes)))
-    assert found == Field("items", Type("array", (struct,)))
+    struct = Type("struct", (), (SchemaField("sku", Type("string"), is_required=True), SchemaField("sizes", sizes)))
+    assert found == SchemaField("items", Type("array", (struct,)))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from warren.client.address import Target
+from warren.client.address import BrokerAddress
 from warren.spark.archives.files import ArchiveFile, covering, files_in
 from warren.spark.archives.write import STORED_AT
 from warren.spark.consume import Range, data_loss, read_range
@@ -26,7 +26,9 @@ from warren.spark.schema import ARROW
 ReadFromBroker = Callable[[Range], Generator[pa.RecordBatch, None, None]]
 
 
-def read_archived(target: Target, span: Range, prefetch: int, timeout: float, fails: bool) -> Iterator[pa.RecordBatch]:
+def read_archived(
+    target: BrokerAddress, span: Range, prefetch: int, timeout: float, fails: bool
+) -> Iterator[pa.RecordBatch]:
     """With `fails`, messages that neither has raise; else they are passed over."""
 
     def from_broker(rest: Range) -> Generator[pa.RecordBatch, None, None]:

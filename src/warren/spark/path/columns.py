@@ -29,7 +29,7 @@ class Defaults:
     vhost: str = "/"
 
 
-class Publishes:
+class PublishTable:
     """The input, column by column."""
 
     def __init__(
@@ -211,7 +211,7 @@ class Publishes:
         return headers
 
 
-def question(publishes: Publishes, topology: Topology) -> Column:
+def question(publishes: PublishTable, topology: Topology) -> Column:
     """What checks and routing may ask about, as one struct: columns that cannot matter stay out of Python."""
     fields = [sf.col(name) for name in ("problem", "vhost", "user", "exchange", "routing_key", "mandatory")]
     if publishes.has_size:

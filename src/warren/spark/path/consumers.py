@@ -31,7 +31,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConsumerPlan:
     """One line of the file."""
 
     queue: str
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Crew:
-    plans: tuple[Plan, ...]
+    plans: tuple[ConsumerPlan, ...]
     seed: int = 0
 
     @property
@@ -60,7 +60,7 @@ class Crew:
 class Worker:
     """One consumer: what it hears, what it is working on, and what it will say."""
 
-    def __init__(self, plan: Plan, tag: str, seed: int, send: Callable[[methods.Method], None]) -> None:
+    def __init__(self, plan: ConsumerPlan, tag: str, seed: int, send: Callable[[methods.Method], None]) -> None:
         self.plan = plan
         self.tag = tag
         self.send = send
@@ -120,7 +120,7 @@ def attach(node: Node, crew: Crew) -> list[Post]:
     return [_post(node, plan, number, crew.seed) for plan in crew.plans for number in range(plan.count)]
 
 
-def _post(node: Node, plan: Plan, number: int, seed: int) -> Post:
+def _post(node: Node, plan: ConsumerPlan, number: int, seed: int) -> Post:
     tag = f"{plan.queue}-{number}"
     try:
         door = Door(node, plan.user, plan.vhost)
@@ -159,7 +159,7 @@ def read_crew(consumers: object) -> Crew:
     return Crew(tuple(plans), seed)
 
 
-def _plan(place: str, item: object) -> Plan:
+def _plan(place: str, item: object) -> ConsumerPlan:
     if not isinstance(item, dict):
         raise WarrenError(f"consumers: {place}: must be an object")
     unknown = set(item) - set(_DEFAULTS) - {"queue"}
@@ -174,7 +174,7 @@ def _plan(place: str, item: object) -> Plan:
     _require(_is_number(values["ack"]) and 0 <= values["ack"] <= 1, place, "ack", "must be a number from 0 to 1")
     _require(isinstance(values["requeue"], bool), place, "requeue", "must be true or false")
     _require(not (values["requeue"] and values["ack"] == 0), place, "ack", "must be above 0 where all else is requeued")
-    return Plan(**{**values, "rate": float(values["rate"]), "ack": float(values["ack"])})
+    return ConsumerPlan(**{**values, "rate": float(values["rate"]), "ack": float(values["ack"])})
 
 
 def _is_number(value: object) -> bool:

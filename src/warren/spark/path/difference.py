@@ -14,13 +14,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from warren.spark.path import events
-from warren.spark.path.columns import Defaults, Publishes
+from warren.spark.path.columns import Defaults, PublishTable
 from warren.spark.path.message_path import MessagePath, default_user, with_route, with_span
 from warren.spark.path.result import PathResult
 from warren.spark.path.topology import Topology
 
 
-class Difference:
+class PathDifference:
     def __init__(
         self,
         before: MessagePath,
@@ -33,7 +33,7 @@ class Difference:
         order_by: str | Sequence[str] | None = None,
     ) -> None:
         self._topologies = before.topology, after.topology
-        source = Publishes(publishes, Defaults(default_user(before.topology, publishes, user), vhost), order_by)
+        source = PublishTable(publishes, Defaults(default_user(before.topology, publishes, user), vhost), order_by)
         self._source = source
         self.before: PathResult = before.run(publishes, consumers, user=user, vhost=vhost, order_by=order_by)
         self.after: PathResult = after.run(publishes, consumers, user=user, vhost=vhost, order_by=order_by)

@@ -95,7 +95,7 @@ ARROW_SCHEMA: Final = pa.schema([(name, kind) for name, kind, _ in FIELDS])
 SPARK_SCHEMA: Final = ", ".join(f"{name} {spark}" for name, _, spark in FIELDS)
 
 
-class Events:
+class EventRows:
     """Collects rows; `batch` hands them over."""
 
     def __init__(self) -> None:

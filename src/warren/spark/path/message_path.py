@@ -22,7 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from warren.errors import WarrenError
 from warren.spark.path import events
-from warren.spark.path.columns import Defaults, Publishes, question
+from warren.spark.path.columns import Defaults, PublishTable, question
 from warren.spark.path.components import Components, components_of
 from warren.spark.path.consumers import Crew, attach, read_crew
 from warren.spark.path.play import Player
@@ -66,7 +66,7 @@ class MessagePath:
         """Nothing is computed before a DataFrame of the result is asked for."""
         crew = None if consumers is None else read_crew(consumers)
         check_crew(self.topology, crew)
-        source = Publishes(publishes, Defaults(default_user(self.topology, publishes, user), vhost), order_by)
+        source = PublishTable(publishes, Defaults(default_user(self.topology, publishes, user), vhost), order_by)
         frame = with_span(source, starts_at, until)
         routed = with_route(frame, source, self.topology, crew)
         stages = Stages(self.topology, crew, source, partitions, in_memory)
@@ -87,16 +87,16 @@ class MessagePath:
 
         Stopped and started again with the same checkpoint it goes on where it was; `StreamResult` reads what is there.
         """
-        from warren.spark.path.streaming import StreamWriter
+        from warren.spark.path.streaming import PathWriter
 
         defaults = Defaults(default_user(self.topology, publishes, user), vhost)
-        writer = StreamWriter(self.topology, out, defaults, order_by, partitions)
+        writer = PathWriter(self.topology, out, defaults, order_by, partitions)
         query = publishes.writeStream.foreachBatch(writer.write)
         return query.option("checkpointLocation", checkpoint or f"{out}/_checkpoint")
 
     def route(self, publishes: DataFrame, *, user: str | None = None, vhost: str = "/") -> DataFrame:
         """Check and route alone: the publishes' columns and `route`, what the broker says to each."""
-        source = Publishes(publishes, Defaults(default_user(self.topology, publishes, user), vhost))
+        source = PublishTable(publishes, Defaults(default_user(self.topology, publishes, user), vhost))
         # Only routes that change with time ask when it all began.
         frame = with_span(source, None, None) if self.topology.changes else source.frame()
         return with_route(frame, source, self.topology, None)
@@ -109,7 +109,7 @@ class Stages:
         self,
         topology: Topology,
         crew: Crew | None,
-        source: Publishes,
+        source: PublishTable,
         partitions: int | None = None,
         in_memory: int = IN_MEMORY,
         keeps_state: bool = False,
@@ -149,7 +149,7 @@ def default_partitions(spark: SparkSession) -> int:
         return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
-def with_span(source: Publishes, starts_at: datetime | None, until: datetime | None) -> DataFrame:
+def with_span(source: PublishTable, starts_at: datetime | None, until: datetime | None) -> DataFrame:
     """Beside every row, when it all starts and ends: by default with the first and the last publish."""
     frame = source.frame()
     if not source.has_time:
@@ -170,7 +170,7 @@ def with_span(source: Publishes, starts_at: datetime | None, until: datetime | N
 
 
 def with_route(
-    frame: DataFrame, source: Publishes, topology: Topology, crew: Crew | None, column: str = "route"
+    frame: DataFrame, source: PublishTable, topology: Topology, crew: Crew | None, column: str = "route"
 ) -> DataFrame:
     return frame.withColumn(column, route_function(topology, crew)(question(source, topology)))
 

@@ -35,7 +35,7 @@ from warren.spark.path import events
 from warren.spark.path.components import Components
 from warren.spark.path.consumers import Crew, Post, attach
 from warren.spark.path.door import Door, publish_arguments
-from warren.spark.path.events import Event, Events
+from warren.spark.path.events import Event, EventRows
 from warren.spark.path.host import StillHost
 from warren.spark.path.spill import IN_MEMORY, Row, SpillingStore
 from warren.spark.path.topology import Topology, name_of_queue, queues_of
@@ -137,7 +137,7 @@ class Simulation:
         started_at: int = 0,
         in_memory: int = IN_MEMORY,
     ) -> None:
-        self.events = Events()
+        self.events = EventRows()
         self.host = LetterHost(0 if crew is None else crew.seed)
         self.store = SpillingStore(self, in_memory)
         self.node = topology.node(self.host, self.store, started_at)

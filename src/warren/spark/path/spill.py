@@ -24,7 +24,7 @@ CHUNK: Final = 1_000
 Row = tuple[Any, ...]
 
 
-class Listener(Protocol):
+class EntryListener(Protocol):
     """Hears what happens to the entries of a queue."""
 
     def entered(self, queue: Queue, entry: Entry) -> None: ...
@@ -37,7 +37,7 @@ class Listener(Protocol):
 
 
 class SpillingStore(Store):
-    def __init__(self, listener: Listener, in_memory: int = IN_MEMORY) -> None:
+    def __init__(self, listener: EntryListener, in_memory: int = IN_MEMORY) -> None:
         super().__init__()
         self.listener = listener
         self.in_memory = in_memory

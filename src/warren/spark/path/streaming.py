@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from warren.errors import WarrenError
 from warren.spark.path import events
-from warren.spark.path.columns import Defaults, Publishes
+from warren.spark.path.columns import Defaults, PublishTable
 from warren.spark.path.message_path import KEPT, KNOWN, Stages, with_route
 from warren.spark.path.result import PathResult
 from warren.spark.path.topology import Topology
@@ -27,7 +27,7 @@ _STATE: Final = "_state"
 _FILES: Final = 4
 
 
-class StreamWriter:
+class PathWriter:
     """What foreachBatch calls."""
 
     def __init__(
@@ -46,7 +46,7 @@ class StreamWriter:
 
     def write(self, publishes: DataFrame, batch_id: int) -> None:
         spark = publishes.sparkSession
-        source = Publishes(publishes, self._defaults, self._order_by, batch_id)
+        source = PublishTable(publishes, self._defaults, self._order_by, batch_id)
         stages = Stages(self._topology, None, source, self._partitions, keeps_state=True)
         before = self._before(spark, batch_id)
         frame = source.frame().persist()
@@ -74,7 +74,7 @@ class StreamWriter:
     def _read(self, spark: SparkSession, name: str, batch_id: int) -> DataFrame:
         return spark.read.parquet(f"{self._out}/{name}/batch={batch_id}")
 
-    def _before(self, spark: SparkSession, batch_id: int) -> Before | None:
+    def _before(self, spark: SparkSession, batch_id: int) -> BatchBefore | None:
         if batch_id == 0:
             return None
         try:
@@ -84,10 +84,10 @@ class StreamWriter:
                 f"{self._out} holds no state of batch {batch_id - 1}, but the checkpoint goes on from there: "
                 "give the folder that belongs to this checkpoint, or remove both to begin anew"
             ) from None
-        return Before(clock, left)
+        return BatchBefore(clock, left)
 
 
-class Before:
+class BatchBefore:
     """What the batch before has left."""
 
     def __init__(self, clock: DataFrame, left: DataFrame) -> None:
@@ -99,7 +99,7 @@ class Before:
         self.left = left
 
 
-def _clock(frame: DataFrame, before: Before | None) -> dict[str, int]:
+def _clock(frame: DataFrame, before: BatchBefore | None) -> dict[str, int]:
     """When it all began, and how far this batch goes."""
     row = frame.where(sf.col("problem").isNull()).agg(sf.min("at"), sf.max("at")).collect()[0]
     first, last = row[0] or 0, row[1] or 0
@@ -112,7 +112,7 @@ class BatchResult(PathResult):
     """The result of one micro-batch, with the state that goes in and the state that comes out."""
 
     def __init__(
-        self, routed: DataFrame, stages: Stages, source: Publishes, before: Before | None, clock: dict[str, int]
+        self, routed: DataFrame, stages: Stages, source: PublishTable, before: BatchBefore | None, clock: dict[str, int]
     ) -> None:
         super().__init__(routed, stages.components, stages, source.order_columns(), persist=True)
         self._before = before
@@ -130,7 +130,7 @@ class BatchResult(PathResult):
         state = None if self._before is None else self._state(self._before)
         return self._kept(self._stages.play(self.sequential, state))
 
-    def _state(self, before: Before) -> DataFrame:
+    def _state(self, before: BatchBefore) -> DataFrame:
         return before.left.select(
             "component",
             "vhost",

@@ -10,11 +10,11 @@ from warren.errors import WarrenError
 
 SIZE_MAX: Final = 1_000_000
 
-Value = Union[str, int, float, bool, None, "list[Node]", "dict[str, Node]"]
+Value = Union[str, int, float, bool, None, "list[FileNode]", "dict[str, FileNode]"]
 
 
 @dataclass
-class Node:
+class FileNode:
     value: Value
     line: int
     # The lines of a mapping's keys: a mistake in a key stands there, not where its value begins.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.spark.pipelines.avro import with_decoded
-from warren.spark.pipelines.model import DeadLetters, Definition, OnError, Source
+from warren.spark.pipelines.model import DeadLetterPlace, Definition, OnError, Source
 from warren.spark.pipelines.read_source import ENVELOPE
-from warren.spark.pipelines.schema_text import Field, parse_schema
+from warren.spark.pipelines.schema_text import SchemaField, parse_schema
 from warren.spark.pipelines.why import why
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Aside:
 
     pipeline: str
     source: str
-    fields: tuple[Field, ...]
-    dead_letters: DeadLetters
+    fields: tuple[SchemaField, ...]
+    dead_letters: DeadLetterPlace
     broker: str
     # Where a Parquet place is.
     path: str = ""
@@ -157,7 +157,7 @@ def _put_aside(aside: Aside) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
     return step
 
 
-def _reasons(bad: pa.RecordBatch, fields: tuple[Field, ...]) -> list[str]:
+def _reasons(bad: pa.RecordBatch, fields: tuple[SchemaField, ...]) -> list[str]:
     bodies: list[Any] = bad.column(ENVELOPE).field("body").to_pylist()
     reasons: list[str] = bad.column(REASON).to_pylist()
     return [

@@ -145,7 +145,7 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class DeadLetters:
+class DeadLetterPlace:
     kind: SinkKind
     place: str
     routing_key: str = ""
@@ -175,7 +175,7 @@ class Definition:
     sources: dict[str, Source] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     sinks: dict[str, Sink] = field(default_factory=dict)
-    dead_letters: DeadLetters | None = None
+    dead_letters: DeadLetterPlace | None = None
     restart: Restart = field(default_factory=Restart)
 
     def path_of(self, place: str) -> Path:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.errors import WarrenError
 from warren.spark.pipelines.check import check
-from warren.spark.pipelines.document import Mistakes, Node, Value
+from warren.spark.pipelines.document import FileNode, Mistakes, Value
 from warren.spark.pipelines.draw_svg import draw_svg
 from warren.spark.pipelines.draw_text import draw_text
 from warren.spark.pipelines.model import Definition, Step, View
 from warren.spark.pipelines.read_file import STATE_FOLDER, PipelineMistakes, load, read
-from warren.spark.pipelines.section import Section
+from warren.spark.pipelines.section import FileSection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ class Pipeline:
         content = {key: value for key, value in self._content.items() if value or key != "views"}
         base = Path.cwd()
         content.setdefault("folder", str(base / STATE_FOLDER / content["pipeline"]))
-        definition = read(Section(_node(content), "", mistakes), mistakes.file, base, mistakes)
+        definition = read(FileSection(_node(content), "", mistakes), mistakes.file, base, mistakes)
         definition = replace(definition, views={**definition.views, **self._steps})
         check(definition, mistakes)
         if mistakes:
@@ -108,16 +108,16 @@ class Pipeline:
             raise WarrenError(f"a source or view {name!r} is there already")
 
 
-def _node(value: Any) -> Node:
+def _node(value: Any) -> FileNode:
     """As if it had been read from a file."""
     if isinstance(value, dict):
-        return Node({key: _node(each) for key, each in value.items()}, NO_LINE, dict.fromkeys(value, NO_LINE))
+        return FileNode({key: _node(each) for key, each in value.items()}, NO_LINE, dict.fromkeys(value, NO_LINE))
     if isinstance(value, (list, tuple)):
-        return Node([_node(each) for each in value], NO_LINE)
+        return FileNode([_node(each) for each in value], NO_LINE)
     if isinstance(value, Path):
-        return Node(str(value), NO_LINE)
+        return FileNode(str(value), NO_LINE)
     plain: Value = value
-    return Node(plain, NO_LINE)
+    return FileNode(plain, NO_LINE)
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 from warren.errors import WarrenError
 from warren.spark.pipelines.check import check
-from warren.spark.pipelines.document import Mistakes, Node, read_text
+from warren.spark.pipelines.document import FileNode, Mistakes, read_text
 from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Restart, Sink, Source, View
 from warren.spark.pipelines.read_sink import read_dead_letters, read_sink
 from warren.spark.pipelines.read_source import read_source, read_watermark
-from warren.spark.pipelines.section import NAME, Section
+from warren.spark.pipelines.section import NAME, FileSection
 
 STATE_FOLDER: Final = ".warren"
 
@@ -36,7 +36,7 @@ def loads(text: str, file: str, base: Path, environment: Mapping[str, str] = os.
 
     mistakes = Mistakes(file)
     node = parse(text, mistakes, environment)
-    definition = None if node is None else read(Section(node, "", mistakes), file, base, mistakes)
+    definition = None if node is None else read(FileSection(node, "", mistakes), file, base, mistakes)
     if definition is not None:
         check(definition, mistakes)
     if mistakes or definition is None:
@@ -44,7 +44,7 @@ def loads(text: str, file: str, base: Path, environment: Mapping[str, str] = os.
     return definition
 
 
-def read(section: Section, file: str, base: Path, mistakes: Mistakes) -> Definition:
+def read(section: FileSection, file: str, base: Path, mistakes: Mistakes) -> Definition:
     name = section.text("pipeline")
     if not section.has("pipeline"):
         section.mistake(1, '"pipeline" is missing: the name of the pipeline')
@@ -73,23 +73,23 @@ def read(section: Section, file: str, base: Path, mistakes: Mistakes) -> Definit
     return definition
 
 
-def _read_sources(section: Section, mistakes: Mistakes) -> dict[str, Source]:
+def _read_sources(section: FileSection, mistakes: Mistakes) -> dict[str, Source]:
     found = [
         read_source(name, node, line, mistakes) for name, node, line in section.named_sections("sources", "source")
     ]
     return {source.name: source for source in found}
 
 
-def _read_views(section: Section, mistakes: Mistakes) -> dict[str, View]:
+def _read_views(section: FileSection, mistakes: Mistakes) -> dict[str, View]:
     return {
         name: _read_view(name, node, line, mistakes) for name, node, line in section.named_sections("views", "view")
     }
 
 
-def _read_view(name: str, node: Node, line: int, mistakes: Mistakes) -> View:
+def _read_view(name: str, node: FileNode, line: int, mistakes: Mistakes) -> View:
     if isinstance(node.value, str):
         return View(name, node.value, line=node.line)
-    inner = Section(node, f'view "{name}"', mistakes)
+    inner = FileSection(node, f'view "{name}"', mistakes)
     inner.line = line
     view = View(name, inner.text("sql"), watermark=read_watermark(inner), line=inner.line_of("sql"))
     if not inner.has("sql"):
@@ -98,14 +98,14 @@ def _read_view(name: str, node: Node, line: int, mistakes: Mistakes) -> View:
     return view
 
 
-def _read_sinks(section: Section, base: Path, mistakes: Mistakes) -> dict[str, Sink]:
+def _read_sinks(section: FileSection, base: Path, mistakes: Mistakes) -> dict[str, Sink]:
     found = [
         read_sink(name, node, line, base, mistakes) for name, node, line in section.named_sections("sinks", "sink")
     ]
     return {sink.name: sink for sink in found if sink is not None}
 
 
-def _read_restart(section: Section | None) -> Restart:
+def _read_restart(section: FileSection | None) -> Restart:
     if section is None:
         return Restart()
     restart = Restart(section.number("attempts", Restart.attempts, 0), section.seconds("delay", Restart.seconds))
@@ -113,7 +113,7 @@ def _read_restart(section: Section | None) -> Restart:
     return restart
 
 
-def _url(section: Section, key: str, default: str, schemes: tuple[str, ...]) -> str:
+def _url(section: FileSection, key: str, default: str, schemes: tuple[str, ...]) -> str:
     text = section.text(key, default)
     if text and (urlsplit(text).scheme not in schemes or not urlsplit(text).hostname):
         section.mistake(

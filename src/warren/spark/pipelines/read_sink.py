@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from warren.spark.pipelines.document import Mistakes, Node
-from warren.spark.pipelines.model import DeadLetters, Mode, Sink, SinkKind
+from warren.spark.pipelines.document import FileNode, Mistakes
+from warren.spark.pipelines.model import DeadLetterPlace, Mode, Sink, SinkKind
 from warren.spark.pipelines.read_source import has_scheme, read_kind
-from warren.spark.pipelines.section import Section, parse_duration
+from warren.spark.pipelines.section import FileSection, parse_duration
 
 KINDS: Final = {kind.value: kind for kind in SinkKind}
 _DEAD_KINDS: Final = {kind: KINDS[kind] for kind in ("exchange", "stream", "queue", "parquet")}
@@ -25,8 +25,8 @@ _MODES: Final = {
 _KEY_MAX: Final = 255
 
 
-def read_sink(name: str, node: Node, line: int, base: Path, mistakes: Mistakes) -> Sink | None:
-    section = Section(node, f'sink "{name}"', mistakes)
+def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistakes) -> Sink | None:
+    section = FileSection(node, f'sink "{name}"', mistakes)
     section.line = line
     kind = read_kind(section, KINDS, "write")
     origin = section.text("from")
@@ -56,7 +56,7 @@ def read_sink(name: str, node: Node, line: int, base: Path, mistakes: Mistakes) 
     return sink
 
 
-def _read_trigger(section: Section) -> float | None:
+def _read_trigger(section: FileSection) -> float | None:
     text = section.text("trigger", "continuous")
     if text == "continuous":
         return None
@@ -66,7 +66,7 @@ def _read_trigger(section: Section) -> float | None:
     return seconds
 
 
-def _check(section: Section, sink: Sink) -> None:
+def _check(section: FileSection, sink: Sink) -> None:
     allowed = _MODES[sink.kind]
     if sink.mode not in allowed:
         modes = " or ".join(each.value for each in allowed)
@@ -82,7 +82,7 @@ def _check(section: Section, sink: Sink) -> None:
     _check_place(section, sink.kind, sink.place, sink.routing_key)
 
 
-def _check_place(section: Section, kind: SinkKind, place: str, routing_key: str) -> None:
+def _check_place(section: FileSection, kind: SinkKind, place: str, routing_key: str) -> None:
     if kind in (SinkKind.PARQUET, SinkKind.DELTA) and has_scheme(place):
         section.mistake(section.line_of(kind.value), f"{place} is no path; only folders of this machine serve")
     if kind.is_of_broker and len(place.encode()) > _KEY_MAX:
@@ -91,7 +91,7 @@ def _check_place(section: Section, kind: SinkKind, place: str, routing_key: str)
         section.mistake(section.line_of("routing-key"), f"a routing key has at most {_KEY_MAX} bytes")
 
 
-def read_dead_letters(section: Section | None) -> DeadLetters | None:
+def read_dead_letters(section: FileSection | None) -> DeadLetterPlace | None:
     if section is None:
         return None
     kind = read_kind(section, _DEAD_KINDS, "write")
@@ -101,4 +101,4 @@ def read_dead_letters(section: Section | None) -> DeadLetters | None:
         return None
     place = section.text(kind)
     _check_place(section, SinkKind(kind), place, routing_key)
-    return DeadLetters(SinkKind(kind), place, routing_key, section.line)
+    return DeadLetterPlace(SinkKind(kind), place, routing_key, section.line)

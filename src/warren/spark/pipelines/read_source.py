@@ -9,10 +9,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from warren.spark.pipelines.avro import ddl_of
-from warren.spark.pipelines.document import Mistakes, Node
+from warren.spark.pipelines.document import FileNode, Mistakes
 from warren.spark.pipelines.model import DEFAULT_MAX_ROWS, OnError, Source, SourceKind, Watermark
-from warren.spark.pipelines.schema_text import Field, SchemaError, parse_schema
-from warren.spark.pipelines.section import Section
+from warren.spark.pipelines.schema_text import SchemaError, SchemaField, parse_schema
+from warren.spark.pipelines.section import FileSection
 from warren.spark.pipelines.sql_text import SqlError, tokens_of
 
 KINDS: Final = {kind.value: kind for kind in SourceKind}
@@ -23,8 +23,8 @@ _FORMATS: Final = ("csv", "json", "parquet", "text")
 _STARTS: Final = ("earliest", "latest")
 
 
-def read_source(name: str, node: Node, line: int, mistakes: Mistakes) -> Source:
-    section = Section(node, f'source "{name}"', mistakes)
+def read_source(name: str, node: FileNode, line: int, mistakes: Mistakes) -> Source:
+    section = FileSection(node, f'source "{name}"', mistakes)
     section.line = line
     kind = read_kind(section, KINDS, "read")
     if kind is None:
@@ -56,7 +56,7 @@ def read_source(name: str, node: Node, line: int, mistakes: Mistakes) -> Source:
     return source
 
 
-def read_kind(section: Section, kinds: Mapping[str, object], verb: str) -> str | None:
+def read_kind(section: FileSection, kinds: Mapping[str, object], verb: str) -> str | None:
     given = section.given(kinds)
     if len(given) == 1:
         return given[0]
@@ -67,7 +67,7 @@ def read_kind(section: Section, kinds: Mapping[str, object], verb: str) -> str |
     return None
 
 
-def read_watermark(section: Section) -> Watermark | None:
+def read_watermark(section: FileSection) -> Watermark | None:
     inner = section.section("watermark")
     if inner is None:
         return None
@@ -84,7 +84,7 @@ def _default_as(kind: SourceKind) -> str:
     return "table" if kind in (SourceKind.PARQUET, SourceKind.DELTA) else "stream"
 
 
-def _check_place(section: Section, source: Source) -> None:
+def _check_place(section: FileSection, source: Source) -> None:
     kind = source.kind
     if kind is SourceKind.EXCHANGE and not source.keys:
         section.mistake(section.line, 'an exchange needs "key": the binding key or keys, such as "order.#"')
@@ -112,7 +112,7 @@ def _check_place(section: Section, source: Source) -> None:
         )
 
 
-def _check_body(section: Section, source: Source) -> None:
+def _check_body(section: FileSection, source: Source) -> None:
     if not source.kind.is_of_broker:
         _check_file_schema(section, source)
         return
@@ -135,7 +135,7 @@ def _check_body(section: Section, source: Source) -> None:
         _check_schema(section, source)
 
 
-def _schema_text(section: Section) -> str:
+def _schema_text(section: FileSection) -> str:
     """A text; Avro's is JSON, which stands in the file as it is."""
     node = section.node("schema")
     if node is not None and isinstance(node.value, dict):
@@ -143,13 +143,13 @@ def _schema_text(section: Section) -> str:
     return section.text("schema")
 
 
-def _plain(node: Node) -> object:
+def _plain(node: FileNode) -> object:
     if isinstance(node.value, dict):
         return {key: _plain(each) for key, each in node.value.items()}
     return [_plain(each) for each in node.value] if isinstance(node.value, list) else node.value
 
 
-def _check_avro(section: Section, source: Source) -> None:
+def _check_avro(section: FileSection, source: Source) -> None:
     if not source.schema:
         section.mistake(section.line_of("body"), 'Avro needs "schema": the schema that messages are written with')
         return
@@ -161,7 +161,7 @@ def _check_avro(section: Section, source: Source) -> None:
     _check_no_envelope(section, fields)
 
 
-def _check_schema(section: Section, source: Source) -> None:
+def _check_schema(section: FileSection, source: Source) -> None:
     line = section.line_of("schema")
     try:
         fields = parse_schema(source.schema)
@@ -171,13 +171,13 @@ def _check_schema(section: Section, source: Source) -> None:
     _check_no_envelope(section, fields)
 
 
-def _check_no_envelope(section: Section, fields: tuple[Field, ...]) -> None:
+def _check_no_envelope(section: FileSection, fields: tuple[SchemaField, ...]) -> None:
     if any(each.name.lower() == ENVELOPE for each in fields):
         reason = f'schema: the field "{ENVELOPE}" would hide the message itself, which has that name'
         section.mistake(section.line_of("schema"), reason)
 
 
-def _check_file_schema(section: Section, source: Source) -> None:
+def _check_file_schema(section: FileSection, source: Source) -> None:
     if section.has("body"):
         section.mistake(section.line_of("body"), '"body" is for messages; tables and files have columns')
     if source.kind is not SourceKind.FILES or source.format in ("parquet", "text"):
@@ -190,7 +190,7 @@ def _check_file_schema(section: Section, source: Source) -> None:
     _check_schema(section, source)
 
 
-def _check_expectations(section: Section) -> None:
+def _check_expectations(section: FileSection) -> None:
     for name, (condition, line) in section.mapping("expect").items():
         try:
             tokens_of(condition)

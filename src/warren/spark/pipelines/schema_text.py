@@ -27,11 +27,11 @@ class Type:
     name: str
     # Of an array its element, of a map its key and value.
     parts: tuple[Type, ...] = ()
-    fields: tuple[Field, ...] = ()
+    fields: tuple[SchemaField, ...] = ()
 
 
 @dataclass(frozen=True)
-class Field:
+class SchemaField:
     name: str
     type: Type
     is_required: bool = False
@@ -64,7 +64,7 @@ class _Tokens:
             raise SchemaError(f'expected "{token}" {where}, but {found}')
 
 
-def parse_schema(text: str) -> tuple[Field, ...]:
+def parse_schema(text: str) -> tuple[SchemaField, ...]:
     tokens = _tokens_of(text)
     fields = _fields(tokens, separator="")
     if tokens.peek():
@@ -95,14 +95,14 @@ def _tokens_of(text: str) -> _Tokens:
     return tokens
 
 
-def _fields(tokens: _Tokens, separator: str) -> tuple[Field, ...]:
+def _fields(tokens: _Tokens, separator: str) -> tuple[SchemaField, ...]:
     found = [_field(tokens, separator)]
     while tokens.take_if(","):
         found.append(_field(tokens, separator))
     return tuple(found)
 
 
-def _field(tokens: _Tokens, separator: str) -> Field:
+def _field(tokens: _Tokens, separator: str) -> SchemaField:
     name = tokens.take()
     if not name or name in "<>(),:":
         raise SchemaError(f'expected the name of a field, but found "{name}"' if name else "a field's name is missing")
@@ -116,7 +116,7 @@ def _field(tokens: _Tokens, separator: str) -> Field:
         tokens.need("null", 'after "NOT"')
     if tokens.take_if("comment"):
         tokens.take()
-    return Field(name, kind, is_required)
+    return SchemaField(name, kind, is_required)
 
 
 def _type(tokens: _Tokens, field_name: str) -> Type:

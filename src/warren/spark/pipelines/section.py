@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from warren.spark.pipelines.document import Mistakes, Node
+from warren.spark.pipelines.document import FileNode, Mistakes
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNITS: Final = {"ms": 0.001, "millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?")
 
 
-class Section:
-    def __init__(self, node: Node, title: str, mistakes: Mistakes) -> None:
+class FileSection:
+    def __init__(self, node: FileNode, title: str, mistakes: Mistakes) -> None:
         self._node = node
         self.title = title
         self.line = node.line
@@ -40,7 +40,7 @@ class Section:
     def line_of(self, key: str) -> int:
         return self._node.key_lines.get(key, self.line)
 
-    def node(self, key: str) -> Node | None:
+    def node(self, key: str) -> FileNode | None:
         return self._values[key] if self.has(key) else None
 
     def text(self, key: str, default: str = "") -> str:
@@ -127,13 +127,13 @@ class Section:
                 self.mistake(each.line, f'"{key}": "{name}" must be a text')
         return found
 
-    def section(self, key: str) -> Section | None:
+    def section(self, key: str) -> FileSection | None:
         node = self.node(key)
         if node is None:
             return None
-        return Section(node, f"{self.title}: {key}" if self.title else key, self._mistakes)
+        return FileSection(node, f"{self.title}: {key}" if self.title else key, self._mistakes)
 
-    def named_sections(self, key: str, kind: str) -> list[tuple[str, Node, int]]:
+    def named_sections(self, key: str, kind: str) -> list[tuple[str, FileNode, int]]:
         """Name, content and line of everything in the mapping `key`; names must do as names of views in SQL."""
         node = self.node(key)
         if node is None:
@@ -141,7 +141,7 @@ class Section:
         if not isinstance(node.value, dict):
             self.mistake(node.line, f'"{key}" must be a mapping: a name, a colon, and what it is')
             return []
-        found: list[tuple[str, Node, int]] = []
+        found: list[tuple[str, FileNode, int]] = []
         for name, each in node.value.items():
             line = node.key_lines[name]
             if NAME.fullmatch(name) is None:

@@ -6,7 +6,7 @@ import json
 from datetime import date, datetime
 from typing import Any, Final
 
-from warren.spark.pipelines.schema_text import Field, Type
+from warren.spark.pipelines.schema_text import SchemaField, Type
 
 _RANGES: Final = {
     "tinyint": 7, "byte": 7, "smallint": 15, "short": 15, "int": 31, "integer": 31, "bigint": 63, "long": 63,
@@ -15,7 +15,7 @@ _NUMBERS: Final = {"float", "real", "double", "decimal", "dec", "numeric"}
 _SHOWN_MAX: Final = 60
 
 
-def why(body: bytes, fields: tuple[Field, ...]) -> str:
+def why(body: bytes, fields: tuple[SchemaField, ...]) -> str:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -33,7 +33,7 @@ def why(body: bytes, fields: tuple[Field, ...]) -> str:
     return _in_fields(value, fields, "") or "the body does not fit the schema"
 
 
-def _in_fields(value: dict[str, Any], fields: tuple[Field, ...], path: str) -> str | None:
+def _in_fields(value: dict[str, Any], fields: tuple[SchemaField, ...], path: str) -> str | None:
     for field in fields:
         if field.name in value and value[field.name] is not None:
             found = _in_value(value[field.name], field.type, f"{path}{field.name}")

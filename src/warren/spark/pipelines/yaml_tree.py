@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from warren.spark.pipelines.document import Mistakes, Node
+from warren.spark.pipelines.document import FileNode, Mistakes
 
 # An alias may point to what holds it; nobody writes a pipeline that deep.
 DEPTH_MAX: Final = 20
@@ -18,7 +18,7 @@ NODES_MAX: Final = 50_000
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
-def parse(text: str, mistakes: Mistakes, environment: Mapping[str, str] = os.environ) -> Node | None:
+def parse(text: str, mistakes: Mistakes, environment: Mapping[str, str] = os.environ) -> FileNode | None:
     """None when it is not YAML at all; the mistake says where."""
     try:
         composed = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -50,22 +50,22 @@ class _Reader:
         self._count = 0
         self._constructor = yaml.constructor.SafeConstructor()
 
-    def read(self, node: yaml.Node, depth: int) -> Node:
+    def read(self, node: yaml.Node, depth: int) -> FileNode:
         line = node.start_mark.line + 1
         self._count += 1
         if self._count > NODES_MAX:
             raise _TooMuch
         if depth > DEPTH_MAX:
             self._mistakes.add(line, f"nested deeper than {DEPTH_MAX} levels")
-            return Node(None, line)
+            return FileNode(None, line)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, line, depth)
         if isinstance(node, yaml.SequenceNode):
-            return Node([self.read(each, depth + 1) for each in node.value], line)
-        return Node(self._scalar(node, line), line)
+            return FileNode([self.read(each, depth + 1) for each in node.value], line)
+        return FileNode(self._scalar(node, line), line)
 
-    def _mapping(self, node: yaml.MappingNode, line: int, depth: int) -> Node:
-        values: dict[str, Node] = {}
+    def _mapping(self, node: yaml.MappingNode, line: int, depth: int) -> FileNode:
+        values: dict[str, FileNode] = {}
         lines: dict[str, int] = {}
         for key, value in node.value:
             key_line = key.start_mark.line + 1
@@ -79,7 +79,7 @@ class _Reader:
                 continue
             values[name] = self.read(value, depth + 1)
             lines[name] = key_line
-        return Node(values, line, lines)
+        return FileNode(values, line, lines)
 
     def _scalar(self, node: yaml.Node, line: int) -> str | int | float | bool | None:
         try:

@@ -81,7 +81,7 @@ def _tell(pipe: Connection, error: Exception) -> None:
         return
 
 
-class Crew:
+class Workers:
     """Workers from the start to the end of a block. Whatever happens, none is left after it."""
 
     def __init__(self, plan: Plan, jobs: Sequence[Job]) -> None:
@@ -97,7 +97,7 @@ class Crew:
             theirs.close()
             self._workers.append((process, ours))
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(
