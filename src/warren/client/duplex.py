@@ -5,11 +5,8 @@ from __future__ import annotations
 import select
 import socket
 import ssl
-from typing import Final
 
-from warren.client.connection import Client, ConnectionLost
-
-READ_BYTES: Final = 1 << 16
+from warren.client.connection import READ_BYTES, Client, ConnectionLost
 
 
 class Duplex:

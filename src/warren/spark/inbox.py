@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Table
@@ -24,7 +24,7 @@ from warren.client.session import frame_of
 from warren.spark.consume import READ_BYTES, reading, take_deliveries, told
 
 M = TypeVar("M", bound=Method)
-_ALL = 1 << 30
+_ALL: Final = 1 << 30
 
 
 class Inbox:
