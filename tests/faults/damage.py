@@ -18,7 +18,8 @@ from tests.faults.crash_states import say
 from tests.faults.ledger import Violation
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
-from warren.store.format import FILE_HEADER_SIZE, MESSAGE, SETTLED, read_places, record_at
+from warren.store.format import FILE_HEADER_SIZE, MESSAGE, SETTLED, read_places
+from warren.store.walk import RecordWalk
 
 QUEUES = [f"q{number}" for number in range(20)]
 KINDS = ("flip a bit", "cut the end", "zero the end", "delete the file", "an old copy", "double the end", "zero a page")
@@ -188,12 +189,10 @@ def _check_bodies(name: str, bodies: list[str]) -> None:
 
 def _records(data: bytes, segment: int) -> list[tuple[int, int, int]]:
     records: list[tuple[int, int, int]] = []
-    at = FILE_HEADER_SIZE
-    while at < len(data):
-        end = record_at(data, at, segment, at)
-        assert end > 0
-        records.append((data[at + 2], at, end))
-        at = end
+    walk = RecordWalk(data, FILE_HEADER_SIZE, segment)
+    while walk.next():
+        records.append((walk.kind(), int(walk.at), int(walk.end)))
+    assert walk.damage == []
     return records
 
 

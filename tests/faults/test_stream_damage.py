@@ -10,7 +10,6 @@ from tests.faults.stream_states import Records, records_of
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import Definitions, StoredWorld
 from warren.broker.stream import Stream
-from warren.store.format import record_at
 from warren.store.stream_format import (
     FILE_ENDING,
     INDEX_ENDING,
@@ -20,6 +19,7 @@ from warren.store.stream_format import (
     parse_name,
     read_file_header,
 )
+from warren.store.walk import RecordWalk
 
 COUNT = 60
 
@@ -54,12 +54,11 @@ class Patient:
         data = self.files[name]
         header = read_file_header(data, *parsed)
         assert header is not None
-        at = header.size
-        while at < len(data):
-            end = int(record_at(data, at, file_seed(*parsed), at))
-            if data[at + 2] == STREAM_MESSAGE:
-                self.places[int(offset_of(data, at))] = (name, at, end)
-            at = end
+        walk = RecordWalk(data, header.size, file_seed(*parsed))
+        while walk.next():
+            if walk.kind() == STREAM_MESSAGE:
+                self.places[int(offset_of(data, walk.at))] = (name, int(walk.at), int(walk.end))
+        assert walk.damage == []
 
     def read(self, files: dict[str, bytes]) -> tuple[Records, list[str], StoredWorld]:
         world = StoredWorld(SimulatedDisk(files), self.definitions)

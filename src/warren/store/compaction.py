@@ -15,13 +15,12 @@ from warren.store.format import (
     FILE_HEADER_SIZE,
     MESSAGE,
     first_ordinal,
-    next_record,
     read_message,
     read_places,
-    record_at,
 )
 from warren.store.lane import Cursor, Lane, by_next_sequence
 from warren.store.segment import ROW_SIZE, SPARSE, Row, Run, Segment
+from warren.store.walk import RecordWalk
 
 if TYPE_CHECKING:
     from warren.store.log import LogStore
@@ -64,15 +63,10 @@ def compact(store: LogStore, segment: Segment) -> None:
         segment.unreadable = True
         return
     store.begin_moving()
-    at: i64 = FILE_HEADER_SIZE
-    while at >= 0:
-        end = record_at(data, at, segment.number, at)
-        if end < 0:
-            at = next_record(data, at + 1, segment.number)
-            continue
-        if data[at + 2] == MESSAGE:
-            _move_record(store, segment, data, at, end)
-        at = end
+    walk = RecordWalk(data, FILE_HEADER_SIZE, segment.number)
+    while walk.next():
+        if walk.kind() == MESSAGE:
+            _move_record(store, segment, data, walk.at, walk.end)
     moved = store.end_moving()
     if segment.live > 0:
         store.abandon(segment)

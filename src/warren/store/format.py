@@ -37,9 +37,6 @@ _PERSISTENT: Final = 1
 _PLACES_AT: Final[i64] = 6
 # lane(4) sequence(8) expires(8) moved from(8)
 PLACE_SIZE: Final[i64] = 28
-# How often a damaged segment may be read from end to end in search of the next record.
-_PATIENCE: Final[i64] = 64
-_ZEROS: Final = bytes(1 << 16)
 # Of one record; a message that went to more queues has several.
 PLACES_MAX: Final[i64] = 0x7FFF
 
@@ -139,32 +136,6 @@ def record_at(data: bytes, at: i64, segment: i64, offset: i64) -> i64:
     if crc32(payload, seed(segment, offset, data[at + 2], length)) != crc:
         return -1
     return end
-
-
-def next_record(data: bytes, at: i64, segment: i64, base: i64 = 0) -> i64:
-    """The next place at or after `at` where a record begins, in bytes that stand at `base` of their file; or -1."""
-    marker = b"WR"
-    # Bodies are strangers' bytes: one that is full of record headers must not make this take for ever.
-    patience = _PATIENCE * max(len(data), 1 << 20)
-    found: i64 = data.find(marker, at)
-    while found >= 0 and patience > 0:
-        if record_at(data, found, segment, base + found) >= 0:
-            return found
-        if len(data) - found >= RECORD_HEADER_SIZE:
-            length = i64(read_i32_be(data, found + 4))
-            patience -= length if 0 < length <= len(data) - found else 0
-        found = data.find(marker, found + 1)
-    return -1
-
-
-def is_unwritten(data: bytes, at: i64) -> bool:
-    """Nothing but zeros from there on: the room that a segment is created with, or what is left of it."""
-    while at < len(data):
-        piece = data[at : at + len(_ZEROS)]
-        if piece != _ZEROS[: len(piece)]:
-            return False
-        at += len(piece)
-    return True
 
 
 class Place:

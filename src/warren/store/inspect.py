@@ -23,14 +23,11 @@ from warren.store.format import (
     LANE_DELETED,
     LANE_OPENED,
     MESSAGE,
-    RECORD_HEADER_SIZE,
     SETTLED,
     SYNCED,
-    next_record,
     read_file_header,
     read_message,
     read_places,
-    record_at,
 )
 from warren.store.index import decode_index, decode_settled
 from warren.store.inspect_streams import StreamReport, check_streams, dump_streams
@@ -38,6 +35,7 @@ from warren.store.log import LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.recovery import Survey
 from warren.store.segment import ROW_SIZE, Row, Segment, index_name, segment_name, settled_name
+from warren.store.walk import RecordWalk
 
 # The folder of the message log within a data folder.
 _MESSAGES: Final = "messages"
@@ -164,7 +162,10 @@ def _check_log(disk: ReadingDisk, store: LogStore, segment: Segment, report: Rep
     """Of a segment that has an index, whose records are read only when they are wanted."""
     name = segment_name(segment.number)
     data = disk.whole(name)[: segment.size]
-    damage = _damage_in(data, segment.number)
+    damage = [(0, FILE_HEADER_SIZE)] if read_file_header(data, segment.number) < 0 else []
+    walk = RecordWalk(data, FILE_HEADER_SIZE, segment.number)
+    walk.survey()
+    damage += walk.damage
     if len(data) < segment.size:
         damage.append((len(data), segment.size))
     for start, end in damage:
@@ -178,21 +179,6 @@ def _check_log(disk: ReadingDisk, store: LogStore, segment: Segment, report: Rep
                 row = Row(rows, at)
                 if row.offset < end and row.offset + row.size > start and not segment.is_settled(row.ordinal):
                     report.damage.append(f"queue '{lane.name}' in vhost '{lane.vhost}' loses message {row.sequence}")
-
-
-def _damage_in(data: bytes, number: int) -> list[tuple[int, int]]:
-    damage: list[tuple[int, int]] = []
-    if read_file_header(data, number) < 0:
-        damage.append((0, FILE_HEADER_SIZE))
-    at = FILE_HEADER_SIZE
-    while at < len(data):
-        end = record_at(data, at, number, at)
-        if end < 0:
-            following = next_record(data, at + 1, number)
-            end = following if following >= 0 else len(data)
-            damage.append((at, end))
-        at = end
-    return damage
 
 
 def _queue_report(store: LogStore, lane: RecoveredLane) -> QueueReport:
@@ -218,15 +204,10 @@ def dump(directory: Path) -> Iterator[Record]:
             data = disk.whole(name)
         except OSError as error:
             raise WarrenError(f"cannot read {name}: {error.strerror}") from error
-        at = FILE_HEADER_SIZE
-        while 0 <= at < len(data):
-            end = record_at(data, at, number, at)
-            if end < 0:
-                at = next_record(data, at + 1, number)
-                continue
-            kind, facts = _facts(data, at, end)
-            yield Record(number, at, end - at, kind, facts)
-            at = end
+        walk = RecordWalk(data, FILE_HEADER_SIZE, number)
+        while walk.next():
+            kind, facts = _facts(walk)
+            yield Record(number, walk.at, walk.end - walk.at, kind, facts)
     try:
         for number, at, size, kind, facts in dump_streams(disk):
             yield Record(number, at, size, kind, facts)
@@ -234,11 +215,10 @@ def dump(directory: Path) -> Iterator[Record]:
         raise WarrenError(f"cannot read {directory}: {error.strerror}") from error
 
 
-def _facts(data: bytes, at: int, end: int) -> tuple[str, dict[str, object]]:
-    kind = data[at + 2]
-    payload = data[at + RECORD_HEADER_SIZE : end]
+def _facts(walk: RecordWalk) -> tuple[str, dict[str, object]]:
+    kind, payload = walk.kind(), walk.payload()
     if kind == MESSAGE:
-        return "message", _message_facts(data, at, end)
+        return "message", _message_facts(walk.data, walk.at, walk.end)
     if kind == SETTLED:
         return "settled", {"entries": [_address(payload, place) for place in range(0, len(payload), 8)]}
     if kind == LANE_OPENED:

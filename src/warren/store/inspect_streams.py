@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warren.amqp.frames import body_of
-from warren.store.format import SYNCED, next_record, record_at
+from warren.store.format import SYNCED
 from warren.store.stream_format import STREAM_MESSAGE, file_name, file_seed, read_file_header, read_stream_record
 from warren.store.stream_recovery import StreamSurvey
 from warren.store.streams import stream_files
+from warren.store.walk import RecordWalk, next_record
 
 if TYPE_CHECKING:
     from warren.store.inspect import ReadingDisk
@@ -62,13 +63,9 @@ def _damage_in(disk: ReadingDisk, incarnation: str, number: int, size: int) -> l
     header = read_file_header(data, incarnation, number)
     found = [] if header is not None else [f"the header of {name} is damaged"]
     at = header.size if header is not None else max(int(next_record(data, 0, seed)), 0)
-    while at < len(data):
-        end = int(record_at(data, at, seed, at))
-        if end < 0:
-            following = int(next_record(data, at + 1, seed))
-            end = following if following >= 0 else len(data)
-            found.append(f"{name} is damaged from byte {at} to {end}")
-        at = end
+    walk = RecordWalk(data, at, seed)
+    walk.survey()
+    found += [f"{name} is damaged from byte {start} to {end}" for start, end in walk.damage]
     if len(data) < size:
         found.append(f"{name} is damaged from byte {len(data)} to {size}")
     return found
@@ -81,17 +78,13 @@ def dump_streams(disk: ReadingDisk) -> Iterator[tuple[int, int, int, str, dict[s
             data, seed = disk.whole(file_name(incarnation, number)), file_seed(incarnation, number)
             header = read_file_header(data, incarnation, number)
             stream = incarnation if header is None else header.name
-            at = header.size if header is not None else int(next_record(data, 0, seed))
-            while 0 <= at < len(data):
-                end = int(record_at(data, at, seed, at))
-                if end < 0:
-                    at = int(next_record(data, at + 1, seed))
-                    continue
-                if data[at + 2] == STREAM_MESSAGE:
-                    yield number, at, end - at, "stream message", {"stream": stream, **_facts(data, at, end)}
-                elif data[at + 2] == SYNCED:
-                    yield number, at, end - at, "stream synced", {"stream": stream}
-                at = end
+            walk = RecordWalk(data, 0 if header is None else header.size, seed)
+            while walk.next():
+                at, size = int(walk.at), int(walk.end - walk.at)
+                if walk.kind() == STREAM_MESSAGE:
+                    yield number, at, size, "stream message", {"stream": stream, **_facts(data, at, at + size)}
+                elif walk.kind() == SYNCED:
+                    yield number, at, size, "stream synced", {"stream": stream}
 
 
 def _facts(data: bytes, at: int, end: int) -> dict[str, object]:

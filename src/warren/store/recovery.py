@@ -20,23 +20,19 @@ from warren.store.format import (
     LANE_DELETED,
     LANE_OPENED,
     MESSAGE,
-    RECORD_HEADER_SIZE,
     SETTLED,
-    SYNCED,
     body_size_of,
     first_ordinal,
     is_persistent,
-    is_unwritten,
-    next_record,
     read_file_header,
     read_places,
-    record_at,
 )
 from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
+from warren.store.walk import RecordWalk, Stop
 from warren.store.whole_files import cut_and_sync, read_start, read_whole
 
 
@@ -207,41 +203,20 @@ class _Found:
 
     def _survey(self, data: bytes) -> None:
         """Where the damage is, and how far the log knew itself to be durable."""
-        number = self.segment.number
-        at: i64 = FILE_HEADER_SIZE
-        total: i64 = len(data)
-        while at < total:
-            end = record_at(data, at, number, at)
-            if end < 0:
-                if is_unwritten(data, at):
-                    self.segment.size = at
-                    return
-                following = next_record(data, at + 1, number)
-                self.damage.append((at, following if following >= 0 else total))
-                if following < 0:
-                    return
-                at = following
-                continue
-            if data[at + 2] == SYNCED:
-                start = at + RECORD_HEADER_SIZE
-                self.mark = max(self.mark, (read_i64_be(data, start), read_i64_be(data, start + 8)))
-            at = end
+        walk = RecordWalk(data, FILE_HEADER_SIZE, self.segment.number)
+        walk.survey()
+        self.damage, self.mark = walk.damage, walk.mark
+        if walk.stop is Stop.UNWRITTEN:
+            # The room that it was created with.
+            start, _ = self.damage.pop()
+            self.segment.size = start
 
     def read(self, until: int) -> None:
         """Take in the records that begin before `until`."""
         number = self.segment.number
-        data = read_whole(self.disk, segment_name(number))
-        reader = _RecordReader(self.segment, data)
-        at: i64 = FILE_HEADER_SIZE
-        while at < until:
-            end = record_at(data, at, number, at)
-            if end < 0:
-                at = next_record(data, at + 1, number)
-                if at < 0:
-                    break
-                continue
-            reader.read(at, end)
-            at = end
+        walk = RecordWalk(read_whole(self.disk, segment_name(number)), FILE_HEADER_SIZE, number, until)
+        while walk.next():
+            _take_in(self.segment, walk)
         self.segment.size = min(self.segment.size, until)
 
     def make_durable(self) -> None:
@@ -249,53 +224,46 @@ class _Found:
         cut_and_sync(self.disk, segment_name(self.segment.number), self.segment.size)
 
 
-class _RecordReader:
-    """Builds a segment's knowledge from its records, as writing them did."""
+def _take_in(segment: Segment, walk: RecordWalk) -> None:
+    """Build a segment's knowledge from its records, as writing them did."""
+    kind = walk.kind()
+    if kind == MESSAGE:
+        _take_in_message(segment, walk.data, walk.at, walk.end)
+    elif kind == SETTLED:
+        segment.settled_here.write(walk.payload())
+    elif kind == LANE_OPENED:
+        payload = walk.payload()
+        segment.lanes[struct.unpack(">I", payload[:4])[0]] = payload
+    elif kind == LANE_DELETED:
+        segment.deleted_lanes.append(struct.unpack(">I", walk.payload())[0])
+    elif kind == DELIVERED:
+        lane, mark = struct.unpack(">IQ", walk.payload())
+        segment.watermarks[lane] = mark
 
-    def __init__(self, segment: Segment, data: bytes) -> None:
-        self.segment = segment
-        self.data = data
 
-    def read(self, at: i64, end: i64) -> None:
-        kind = self.data[at + 2]
-        payload = self.data[at + RECORD_HEADER_SIZE : end] if kind != MESSAGE else b""
-        segment = self.segment
-        if kind == MESSAGE:
-            self._message(at, end)
-        elif kind == SETTLED:
-            segment.settled_here.write(payload)
-        elif kind == LANE_OPENED:
-            segment.lanes[struct.unpack(">I", payload[:4])[0]] = payload
-        elif kind == LANE_DELETED:
-            segment.deleted_lanes.append(struct.unpack(">I", payload)[0])
-        elif kind == DELIVERED:
-            lane, mark = struct.unpack(">IQ", payload)
-            segment.watermarks[lane] = mark
+def _take_in_message(segment: Segment, data: bytes, at: i64, end: i64) -> None:
+    ordinal = first_ordinal(data, at)
+    transient = not is_persistent(data, at)
+    body_size = body_size_of(data, at)
+    for place in read_places(data, at):
+        # Ordinals in front of it may be missing: they were in a damaged record.
+        while segment.entries < ordinal:
+            segment.settle(segment.new_entry())
+        segment.new_entry()
+        run = _run_for(segment, place.lane, place.sequence)
+        run.add(place.sequence, place.expires_at, at, end - at, ordinal, body_size, transient)
+        if place.moved_from != 0:
+            segment.settled_here.write(struct.pack(">q", place.moved_from))
+        ordinal += 1
 
-    def _message(self, at: i64, end: i64) -> None:
-        segment = self.segment
-        data = self.data
-        ordinal = first_ordinal(data, at)
-        transient = not is_persistent(data, at)
-        body_size = body_size_of(data, at)
-        for place in read_places(data, at):
-            # Ordinals in front of it may be missing: they were in a damaged record.
-            while segment.entries < ordinal:
-                segment.settle(segment.new_entry())
-            segment.new_entry()
-            run = self._run_for(place.lane, place.sequence)
-            run.add(place.sequence, place.expires_at, at, end - at, ordinal, body_size, transient)
-            if place.moved_from != 0:
-                segment.settled_here.write(struct.pack(">q", place.moved_from))
-            ordinal += 1
 
-    def _run_for(self, lane: i64, sequence: i64) -> Run:
-        """Moved entries go back in sequence: each time that happens, a run of its own begins."""
-        run = self.segment.open_run(lane)
-        if run.count > 0 and sequence < run.last_sequence:
-            del self.segment.open_runs[lane]
-            run = self.segment.open_run(lane)
-        return run
+def _run_for(segment: Segment, lane: i64, sequence: i64) -> Run:
+    """Moved entries go back in sequence: each time that happens, a run of its own begins."""
+    run = segment.open_run(lane)
+    if run.count > 0 and sequence < run.last_sequence:
+        del segment.open_runs[lane]
+        run = segment.open_run(lane)
+    return run
 
 
 def _settle(store: LogStore, names: list[str]) -> None:

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 
 from warren.amqp.stream_run import StreamRun
 from warren.broker.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
-from warren.store.format import RECORD_HEADER_SIZE, SYNCED, next_record, record_at, write_record
+from warren.store.format import RECORD_HEADER_SIZE, SYNCED, record_at, write_record
 from warren.store.stream_archive import archive_folder
 from warren.store.stream_format import (
     STREAM_MESSAGE,
@@ -28,6 +28,7 @@ from warren.store.stream_format import (
     write_stream_record,
 )
 from warren.store.stream_segment import StreamSegment, position_of, rows_of_index
+from warren.store.walk import next_record
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.store.disk import Disk
-from warren.store.format import RECORD_HEADER_SIZE, SYNCED, next_record, record_at
 from warren.store.stream_format import (
     STREAM_MESSAGE,
     FileHeader,
@@ -25,6 +23,7 @@ from warren.store.stream_format import (
 )
 from warren.store.stream_segment import StreamSegment, decode_index
 from warren.store.streams import RecoveredStream, StreamLogs, stream_files, stream_indexes
+from warren.store.walk import RecordWalk, next_record
 from warren.store.whole_files import cut_and_sync, read_start, read_whole
 
 # A file's header tells whose it is, by names of at most 255 bytes each.
@@ -178,36 +177,20 @@ class _FoundFile:
             at = len(data) if at < 0 else at
             segment.header_size = at
             self.damage.append((0, at))
-        total: i64 = len(data)
-        while at < total:
-            end = record_at(data, at, segment.seed, at)
-            if end < 0:
-                following = next_record(data, at + 1, segment.seed)
-                self.damage.append((at, following if following >= 0 else total))
-                if following < 0:
-                    return
-                at = following
-                continue
-            if data[at + 2] == SYNCED:
-                start = at + RECORD_HEADER_SIZE
-                self.mark = max(self.mark, (read_i64_be(data, start), read_i64_be(data, start + 8)))
-            at = end
+        walk = RecordWalk(data, at, segment.seed)
+        walk.survey()
+        self.damage += walk.damage
+        self.mark = walk.mark
 
     def read(self, until: int) -> None:
         """Take in the records that begin before `until`."""
         segment = self.segment
         data = read_whole(self._disk, self.name)
-        at: i64 = segment.header_size
-        while at < until:
-            end = record_at(data, at, segment.seed, at)
-            if end < 0:
-                at = next_record(data, at + 1, segment.seed)
-                if at < 0:
-                    break
-                continue
-            if data[at + 2] == STREAM_MESSAGE:
+        walk = RecordWalk(data, segment.header_size, segment.seed, until)
+        while walk.next():
+            if walk.kind() == STREAM_MESSAGE:
+                at = walk.at
                 segment.add(offset_of(data, at), timestamp_of(data, at), body_size_of(data, at), at)
-            at = end
         segment.size = min(self.size, until)
         segment.durable = segment.size
         segment.is_named = True

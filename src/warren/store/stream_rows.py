@@ -10,8 +10,9 @@ from mypy_extensions import i64
 from warren.amqp.constants import FRAME_OVERHEAD, FRAME_PREFIX
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, check_version, position_of, seed_of
-from warren.store.format import RECORD_HEADER_SIZE, next_record, record_at
+from warren.store.format import RECORD_HEADER_SIZE, record_at
 from warren.store.stream_format import FACTS_SIZE, STREAM_MESSAGE, claimed_size, offset_of, timestamp_of
+from warren.store.walk import RecordWalk
 
 STREAM_OFFSET: Final = "x-stream-offset"
 
@@ -30,19 +31,13 @@ class StreamRows(Deliveries):
 
     def take_records(self, data: bytes, at: i64, seed: i64, most: i64, most_bytes: i64) -> i64:
         """Of a file: rows from `at` on, until there are so many more of them; damage is passed over."""
-        total: i64 = len(data)
-        enough, stop = self.count + most, min(total, at + most_bytes)
+        enough = self.count + most
         self._begin(at)
-        while at < stop and self.count < enough:
-            end = record_at(data, at, seed, at)
-            if end < 0:
-                found = next_record(data, at + 1, seed)
-                at = total if found < 0 else found
-                continue
-            self._take_record(data, at, end)
-            at = end
-        self._keep(data, self._kept, at)
-        return at
+        walk = RecordWalk(data, at, seed, at + most_bytes)
+        while self.count < enough and walk.next():
+            self._take_record(data, walk.at, walk.end)
+        self._keep(data, self._kept, walk.end)
+        return walk.end
 
     def _add(self, data: bytes, at: i64, header_at: i64, body_at: i64, after: i64) -> None:
         if not data.startswith(RUN_SUFFIX, header_at - len(RUN_SUFFIX)):

@@ -1,0 +1,109 @@
+"""Going through the records of a file, of the log or of a stream, one after another and over what is damaged.
+
+Everything that reads a file from end to end does it by a RecordWalk: recovery, compaction, inspection, archives.
+Whoever has the place of one record from an index asks format.record_at.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from warren.store.format import RECORD_HEADER_SIZE, SYNCED, record_at
+
+_MARKER: Final = b"WR"
+# How often a damaged file may be read from end to end in search of the next record.
+_PATIENCE: Final[i64] = 64
+_ZEROS: Final = bytes(1 << 16)
+TO_THE_END: Final[i64] = 1 << 62
+
+
+class Stop(Enum):
+    """Why a walk has come to its end."""
+
+    END = "all of it was read"
+    UNWRITTEN = "nothing but zeros follows"
+    DAMAGED = "no record follows the damage"
+
+
+class RecordWalk:
+    def __init__(self, data: bytes, start: i64, seed: i64, until: i64 = TO_THE_END) -> None:
+        """Over the records of a whole file that begin between start and until. The seed is the file's own: a segment's
+        number, or a stream file's file_seed."""
+        self.data = data
+        self._seed: i64 = seed
+        self._until: i64 = min(until, len(data))
+        # The record that was reached last is at [at, end); the next one is looked for where it ends.
+        self.at: i64 = start
+        self.end: i64 = start
+        # From where to where no record is whole. Zeros up to the end count as well.
+        self.damage: list[tuple[int, int]] = []
+        # The furthest point that records say was synced: number of a file, and position in it. Only survey() asks.
+        self.mark: tuple[int, int] = (0, 0)
+        self.stop = Stop.END
+
+    def next(self) -> bool:
+        """Go to the next whole record; False when there is none, and then `stop` says why."""
+        while self.end < self._until:
+            end = record_at(self.data, self.end, self._seed, self.end)
+            if end >= 0:
+                self.at = self.end
+                self.end = end
+                return True
+            self._pass_damage()
+        return False
+
+    def _pass_damage(self) -> None:
+        start = self.end
+        following: i64 = -1
+        if is_unwritten(self.data, start):
+            self.stop = Stop.UNWRITTEN
+        else:
+            following = next_record(self.data, start + 1, self._seed)
+            if following < 0:
+                self.stop = Stop.DAMAGED
+        if following < 0:
+            following = len(self.data)
+        self.damage.append((start, following))
+        self.end = following
+
+    def survey(self) -> None:
+        """Go through all that is left, for damage and mark."""
+        while self.next():
+            if self.kind() == SYNCED:
+                start = self.at + RECORD_HEADER_SIZE
+                self.mark = max(self.mark, (read_i64_be(self.data, start), read_i64_be(self.data, start + 8)))
+
+    def kind(self) -> int:
+        return self.data[self.at + 2]
+
+    def payload(self) -> bytes:
+        return self.data[self.at + RECORD_HEADER_SIZE : self.end]
+
+
+def next_record(data: bytes, at: i64, seed: i64, base: i64 = 0) -> i64:
+    """The next place at or after `at` where a record begins, in bytes that stand at `base` of their file; or -1."""
+    # Bodies are strangers' bytes: one that is full of record headers must not make this take for ever.
+    patience = _PATIENCE * max(len(data), 1 << 20)
+    found: i64 = data.find(_MARKER, at)
+    while found >= 0 and patience > 0:
+        if record_at(data, found, seed, base + found) >= 0:
+            return found
+        if len(data) - found >= RECORD_HEADER_SIZE:
+            length = i64(read_i32_be(data, found + 4))
+            patience -= length if 0 < length <= len(data) - found else 0
+        found = data.find(_MARKER, found + 1)
+    return -1
+
+
+def is_unwritten(data: bytes, at: i64) -> bool:
+    """Nothing but zeros from there on: the room that a segment is created with, or what is left of it."""
+    while at < len(data):
+        piece = data[at : at + len(_ZEROS)]
+        if piece != _ZEROS[: len(piece)]:
+            return False
+        at += len(piece)
+    return True
