@@ -53,8 +53,11 @@ faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, PO
 check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests bench
+	$(BIN)/mypy src tests bench tools
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
+
+methods: ## src/warren/amqp/methods.py anew, from the table in tools/amqp_methods.py
+	$(PYTHON) -m tools.amqp_methods
 
 clients: build ## six clients' own test suites, next to RabbitMQ's figures (about 20 minutes)
 	$(BIN)/python -m tests.clients.suites

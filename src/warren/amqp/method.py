@@ -1,7 +1,4 @@
-"""What every method is: an id, a name, fields that may be changed in place, and how they lie on the wire.
-
-Plain classes, because a dataclass keeps an interpreted constructor and takes a ClassVar for a field when compiled.
-"""
+"""What every method is: an id, a name, fields, and how they lie on the wire. The methods themselves: methods.py."""
 
 from __future__ import annotations
 
