@@ -61,7 +61,9 @@ def first_row_after(lane: Lane, cursor: Cursor, after: i64) -> i64:
     return low
 
 
-class Place:
+class PagedRow:
+    """A row, and whose it is."""
+
     def __init__(self, segment: Segment, row: Row) -> None:
         self.segment = segment
         self.row = row
@@ -69,7 +71,7 @@ class Place:
 
 def paged_after(lane: Lane, after: i64, limit: i64) -> list[Entry]:
     """Up to `limit` of the messages that are only in the log, in order."""
-    places: list[Place] = []
+    places: list[PagedRow] = []
     for cursor in lane.cursors:
         if len(places) >= limit and places[limit - 1].row.sequence < cursor.next_sequence:
             break
@@ -79,7 +81,7 @@ def paged_after(lane: Lane, after: i64, limit: i64) -> list[Entry]:
         # Runs follow one another; only what compaction moved may lie between.
         places.sort(key=_by_sequence)
     entries: list[Entry] = []
-    window: list[Place] = []
+    window: list[PagedRow] = []
     for place in places[:limit]:
         if window and not _are_near(window[0], window[-1], place):
             entries += _read(lane, window)
@@ -88,7 +90,7 @@ def paged_after(lane: Lane, after: i64, limit: i64) -> list[Entry]:
     return entries + _read(lane, window)
 
 
-def _are_near(first: Place, last: Place, place: Place) -> bool:
+def _are_near(first: PagedRow, last: PagedRow, place: PagedRow) -> bool:
     """One read may bring all of them."""
     end = last.row.offset + last.row.size
     return (
@@ -98,21 +100,21 @@ def _are_near(first: Place, last: Place, place: Place) -> bool:
     )
 
 
-def _places(reader: RunReader, limit: i64) -> list[Place]:
-    found: list[Place] = []
+def _places(reader: RunReader, limit: i64) -> list[PagedRow]:
+    found: list[PagedRow] = []
     while len(found) < limit:
         row = reader.next_live()
         if row is None:
             break
-        found.append(Place(reader.segment, row))
+        found.append(PagedRow(reader.segment, row))
     return found
 
 
-def _by_sequence(place: Place) -> int:
+def _by_sequence(place: PagedRow) -> int:
     return place.row.sequence
 
 
-def _read(lane: Lane, places: list[Place]) -> list[Entry]:
+def _read(lane: Lane, places: list[PagedRow]) -> list[Entry]:
     """Without those that are damaged, which the lane loses, and those that the disk fails to read, which it keeps."""
     if not places:
         return []
@@ -127,7 +129,7 @@ def find_paged(lane: Lane, sequence: i64) -> Entry | None:
             continue
         row = RunReader(lane, cursor, sequence - 1).next_live()
         if row is not None and row.sequence == sequence:
-            found = _read(lane, [Place(cursor.segment, row)])
+            found = _read(lane, [PagedRow(cursor.segment, row)])
             return found[0] if found else None
     return None
 
