@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from warren.store.inspect import Record, Report
+from warren.store.inspect import Record, StoreReport
 from warren.store.inspect import check as check_store
 from warren.store.inspect import dump as dump_store
 
@@ -42,7 +42,7 @@ def check(directory: Path, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _print(report: Report) -> None:
+def _print(report: StoreReport) -> None:
     console = Console(soft_wrap=True)
     table = Table("vhost", "queue", "priority", "messages", "bytes")
     for row in report.queues:

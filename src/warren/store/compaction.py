@@ -19,7 +19,7 @@ from warren.store.format import (
     read_places,
 )
 from warren.store.lane import Cursor, Lane, by_next_sequence
-from warren.store.segment import ROW_SIZE, SPARSE, Row, Run, Segment
+from warren.store.segment import ROW_SIZE, SPARSE, LaneRun, Row, Segment
 from warren.store.walk import RecordWalk
 
 if TYPE_CHECKING:
@@ -62,17 +62,20 @@ def compact(store: LogStore, segment: Segment) -> None:
         # It keeps its space; whoever needs a message of it says which one could not be read.
         segment.unreadable = True
         return
-    store.begin_moving()
+    store.pending.begin_moving()
     walk = RecordWalk(data, FILE_HEADER_SIZE, segment.number)
     while walk.next():
         if walk.kind() == MESSAGE:
             _move_record(store, segment, data, walk.at, walk.end)
-    moved = store.end_moving()
+    moved = store.pending.end_moving()
     if segment.live > 0:
-        store.abandon(segment)
+        _abandon(store, segment)
     for lane, runs in moved.items():
         _replace_cursors(store, lane, segment, runs)
-    store.moved_away(segment)
+    # Everything in it lives elsewhere now; the file goes once that is durable.
+    store.active.settles[segment.number] = True
+    segment.free_at = store.position
+    store.upkeep.consider(segment)
 
 
 def _move_record(store: LogStore, segment: Segment, data: bytes, at: i64, end: i64) -> None:
@@ -95,7 +98,7 @@ def _move_record(store: LogStore, segment: Segment, data: bytes, at: i64, end: i
         segment.settle(own)
 
 
-def _replace_cursors(store: LogStore, lane: Lane, old: Segment, runs: list[Run]) -> None:
+def _replace_cursors(store: LogStore, lane: Lane, old: Segment, runs: list[LaneRun]) -> None:
     """What the lane would have read from the old segment it now reads from the new runs, in the same order."""
     first_paged = lane.first_paged()
     lane.cursors = [cursor for cursor in lane.cursors if cursor.segment is not old]
@@ -107,3 +110,18 @@ def _replace_cursors(store: LogStore, lane: Lane, old: Segment, runs: list[Run])
                 lane.cursors.append(Cursor(store.active, run, index, sequence))
                 break
     lane.cursors.sort(key=by_next_sequence)
+
+
+def _abandon(store: LogStore, segment: Segment) -> None:
+    """What lives in it cannot be read: say whose it was, as far as that is known, and go on without it."""
+    for run in segment.runs:
+        lane = store.lanes.get(run.lane)
+        rows = store.read_rows(segment, run, 0, run.count)
+        for at in range(0, len(rows), ROW_SIZE):
+            row = Row(rows, at)
+            if lane is not None and not segment.is_settled(row.ordinal):
+                lane.lose(segment, row)
+    for ordinal in range(segment.entries):
+        if segment.settle(ordinal):
+            store.pending.settle(segment.number << 32 | ordinal)
+    store.position += 1

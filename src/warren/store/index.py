@@ -9,7 +9,7 @@ import struct
 from typing import Final
 
 from warren.checksum import crc32
-from warren.store.segment import Run, Segment
+from warren.store.segment import LaneRun, Segment
 
 VERSION: Final = 1
 _INDEX_MAGIC: Final = b"WARRENIX"
@@ -83,9 +83,9 @@ def decode_index(data: bytes, number: int) -> Segment | None:
     return segment
 
 
-def _decode_run(data: bytes, at: int) -> Run:
+def _decode_run(data: bytes, at: int) -> LaneRun:
     lane, count, transients, body_bytes, first, offset = _RUN.unpack(data[at : at + _RUN.size])
-    run = Run(lane)
+    run = LaneRun(lane)
     run.count = count
     run.transients = transients
     run.body_bytes = body_bytes

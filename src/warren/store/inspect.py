@@ -79,7 +79,7 @@ class SegmentReport:
 
 
 @dataclass
-class Report:
+class StoreReport:
     segments: list[SegmentReport] = field(default_factory=list)
     queues: list[QueueReport] = field(default_factory=list)
     streams: list[StreamReport] = field(default_factory=list)
@@ -113,7 +113,7 @@ def open_folder(directory: Path) -> ReadingDisk:
     return disk
 
 
-def check(directory: Path) -> Report:
+def check(directory: Path) -> StoreReport:
     disk = open_folder(directory)
     try:
         return _check(disk)
@@ -121,8 +121,8 @@ def check(directory: Path) -> Report:
         raise WarrenError(f"cannot read {directory}: {error}") from error
 
 
-def _check(disk: ReadingDisk) -> Report:
-    report = Report()
+def _check(disk: ReadingDisk) -> StoreReport:
+    report = StoreReport()
     survey = Survey(disk)
     store = LogStore(disk)
     survey.fill(store)
@@ -144,11 +144,11 @@ def _check(disk: ReadingDisk) -> Report:
         report.queues.append(_queue_report(store, lane))
     report.streams = check_streams(disk, report.damage, report.notes)
     for segment in store.segments.values():
-        store.close_files(segment)
+        store.files.close(segment)
     return report
 
 
-def _check_files(disk: ReadingDisk, segment: Segment, names: list[str], report: Report) -> None:
+def _check_files(disk: ReadingDisk, segment: Segment, names: list[str], report: StoreReport) -> None:
     """The small files beside a segment: damage to them costs no message."""
     name = index_name(segment.number)
     if name in names and decode_index(disk.whole(name), segment.number) is None:
@@ -158,7 +158,7 @@ def _check_files(disk: ReadingDisk, segment: Segment, names: list[str], report: 
         report.damage.append(f"{name} is damaged; acknowledged messages may come back")
 
 
-def _check_log(disk: ReadingDisk, store: LogStore, segment: Segment, report: Report) -> None:
+def _check_log(disk: ReadingDisk, store: LogStore, segment: Segment, report: StoreReport) -> None:
     """Of a segment that has an index, whose records are read only when they are wanted."""
     name = segment_name(segment.number)
     data = disk.whole(name)[: segment.size]

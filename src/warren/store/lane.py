@@ -18,7 +18,7 @@ from warren.broker.entry import Entry
 from warren.broker.message import Message, short
 from warren.store.browse import READ_GAP, find_paged, paged_after, paged_expiries
 from warren.store.format import has_place, read_message, record_at
-from warren.store.segment import ROW_SIZE, Row, Run, Segment
+from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
@@ -32,12 +32,13 @@ CROWDED_BYTES: Final[i64] = 65536
 LOAD_BYTES: Final[i64] = 1024 * 1024
 # Deliveries are noted ahead of time by this many, so that one record serves many.
 WATERMARK_STEP: Final[i64] = 1024
+_ERROR: Final = 40
 
 
 class Cursor:
     """How far a run has been brought back to memory. Its rows ascend, but runs may interleave after compaction."""
 
-    def __init__(self, segment: Segment, run: Run, next_row: i64, next_sequence: i64) -> None:
+    def __init__(self, segment: Segment, run: LaneRun, next_row: i64, next_sequence: i64) -> None:
         self.segment = segment
         self.run = run
         self.next_row: i64 = next_row
@@ -228,7 +229,12 @@ class Lane(Backing):
             self._head_grew(len(entry.message.content))
         for row in unreadable:
             self._leave_out(row)
-            self.store.unreadable(self, segment, row)
+            # That says nothing of the bytes: they stay for the next start.
+            segment.unreadable = True
+            self._log(
+                f"cannot read message {row.sequence}: I/O error in segment {segment.number} at byte {row.offset}; "
+                "it stays there and is tried again at restart"
+            )
 
     def read_window(self, segment: Segment, rows: list[Row], unreadable: list[Row]) -> list[Entry]:
         """Rows whose records lie close together: one read for all. Damaged ones are lost, unreadable ones are told."""
@@ -259,7 +265,12 @@ class Lane(Backing):
         """Its record is damaged. Nothing is lost as long as it is in memory."""
         if row.sequence >= self.first_paged():
             self._leave_out(row)
-        self.store.damaged(self, segment, row)
+        self._log(f"lost message {row.sequence}: damaged record in segment {segment.number} at byte {row.offset}")
+        self.store.settle(segment.number << 32 | row.ordinal)
+
+    def _log(self, text: str) -> None:
+        queue = self.queue
+        queue.node.host.log(_ERROR, f"store: queue '{queue.name}' in vhost '{queue.vhost}' {text}")
 
     def _leave_out(self, row: Row) -> None:
         self.paged -= 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.broker.message import NEVER
 from warren.store.lane import Cursor, Lane, by_next_sequence
-from warren.store.segment import ROW_SIZE, Row, Run, Segment
+from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
@@ -27,7 +27,7 @@ class RecoveredLane:
             names.append(payload[at + 1 : at + 1 + size].decode("utf-8", "surrogateescape"))
             at += 1 + size
         self.vhost, self.name, self.incarnation = names
-        self.runs: list[tuple[Segment, Run]] = []
+        self.runs: list[tuple[Segment, LaneRun]] = []
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -54,7 +54,7 @@ class RecoveredLane:
         lane.recovered_watermark = min(self.watermark, lane.last_sequence)
         return lane
 
-    def _join(self, store: LogStore, lane: Lane, segment: Segment, run: Run) -> None:
+    def _join(self, store: LogStore, lane: Lane, segment: Segment, run: LaneRun) -> None:
         rows = store.read_rows(segment, run, 0, run.count)
         first = True
         for at in range(0, len(rows), ROW_SIZE):

@@ -30,7 +30,7 @@ from warren.store.format import (
 from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane
-from warren.store.segment import ROW_SIZE, Row, Run, Segment, index_name, segment_name, settled_name
+from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
 from warren.store.walk import RecordWalk, Stop
 from warren.store.whole_files import cut_and_sync, read_start, read_whole
@@ -150,7 +150,7 @@ class Survey:
                     f"store: queue '{lane.name}' in vhost '{lane.vhost}' lost {lost} messages: "
                     f"the file of segment {orphan.number} is missing"
                 )
-        store.close_files(orphan)
+        store.files.close(orphan)
 
     def bury_orphans(self, store: LogStore) -> None:
         """What only they say of others must be said again before they go."""
@@ -257,7 +257,7 @@ def _take_in_message(segment: Segment, data: bytes, at: i64, end: i64) -> None:
         ordinal += 1
 
 
-def _run_for(segment: Segment, lane: i64, sequence: i64) -> Run:
+def _run_for(segment: Segment, lane: i64, sequence: i64) -> LaneRun:
     """Moved entries go back in sequence: each time that happens, a run of its own begins."""
     run = segment.open_run(lane)
     if run.count > 0 and sequence < run.last_sequence:
@@ -313,7 +313,7 @@ def _apply_settled(store: LogStore, segment: Segment) -> None:
             segment.settles[target.number] = True
 
 
-def _settle_transients(store: LogStore, segment: Segment, run: Run) -> None:
+def _settle_transients(store: LogStore, segment: Segment, run: LaneRun) -> None:
     rows = store.read_rows(segment, run, 0, run.count)
     for at in range(0, len(rows), ROW_SIZE):
         row = Row(rows, at)

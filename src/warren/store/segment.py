@@ -45,7 +45,7 @@ class Row:
         self.body_size: i64 = i64(read_i32_be(data, at + 28))
 
 
-class Run:
+class LaneRun:
     def __init__(self, lane: i64) -> None:
         self.lane: i64 = lane
         self.count: i64 = 0
@@ -126,9 +126,9 @@ class Segment:
         self.live: i64 = 0
         # One bit per entry: set when it is settled.
         self.settled = bytearray()
-        self.runs: list[Run] = []
+        self.runs: list[LaneRun] = []
         # The run that each lane's new entries join.
-        self.open_runs: dict[int, Run] = {}
+        self.open_runs: dict[int, LaneRun] = {}
         # Segments that still exist and whose entries were settled by records in this one: it cannot go before them,
         # or before their settled marks are in files of their own.
         self.settles: dict[int, bool] = {}
@@ -168,10 +168,10 @@ class Segment:
         self.live -= 1
         return True
 
-    def open_run(self, lane: i64) -> Run:
+    def open_run(self, lane: i64) -> LaneRun:
         run = self.open_runs.get(lane)
         if run is None:
-            run = Run(lane)
+            run = LaneRun(lane)
             self.open_runs[lane] = run
             self.runs.append(run)
         return run

@@ -1,0 +1,165 @@
+"""What has happened since the log was last written, as records: the bytes of the next write.
+
+A message is one record, however many queues it went to one after another, so the record of the last one stays open.
+Settled entries are gathered too: one record for all of a batch.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from librt.strings import BytesWriter, write_i64_be
+from mypy_extensions import i64
+
+from warren.broker.entry import Entry
+from warren.broker.message import Message
+from warren.store.format import (
+    DELIVERED,
+    LANE_OPENED,
+    PLACES_MAX,
+    SETTLED,
+    SYNCED,
+    write_message,
+    write_place,
+    write_record,
+)
+from warren.store.lane import Lane
+from warren.store.segment import LaneRun, Segment
+
+
+class PendingRecords:
+    def __init__(self, segment: Segment) -> None:
+        # The segment that it will be written to.
+        self.segment = segment
+        # The record being made: one message and its places.
+        self._message: Message | None = None
+        self._places = BytesWriter()
+        self._place_lanes: list[Lane] = []
+        self._place_entries: list[Entry] = []
+        # While a segment is compacted: where the moved entries of each lane go.
+        self._moved_runs: dict[Lane, list[LaneRun]] = {}
+        self._out = BytesWriter()
+        self._settled = BytesWriter()
+        self._watermarks: dict[Lane, bool] = {}
+        # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
+        self._announced: list[bytes] = []
+
+    def place(self, lane: Lane, entry: Entry, moved_from: i64) -> i64:
+        """A message takes a place in a lane. Gives how many changes of the log that makes."""
+        if entry.message is not self._message or len(self._place_lanes) >= PLACES_MAX:
+            self.finish_record()
+            self._message = entry.message
+        segment = self.segment
+        changes: i64 = 1
+        if lane.announced_in != segment.number:
+            self._announce(lane)
+            changes = 2
+        entry.address = segment.number << 32 | segment.new_entry()
+        write_place(self._places, lane.number, entry.sequence, entry.expires_at, moved_from)
+        self._place_lanes.append(lane)
+        self._place_entries.append(entry)
+        return changes
+
+    def begin_moving(self) -> None:
+        self.finish_record()
+        self._moved_runs = {}
+
+    def move(self, lane: Lane, entry: Entry, moved_from: i64) -> i64:
+        """Compaction: the same place in the lane at another address."""
+        if lane not in self._moved_runs:
+            self._moved_runs[lane] = []
+        changes = self.place(lane, entry, moved_from)
+        # The move settles the old place, for whoever reads this segment's index instead of its records.
+        write_i64_be(self.segment.settled_here, moved_from)
+        return changes
+
+    def end_moving(self) -> dict[Lane, list[LaneRun]]:
+        self.finish_record()
+        moved, self._moved_runs = self._moved_runs, {}
+        return moved
+
+    def _moved_run(self, lane: Lane, sequence: i64) -> LaneRun:
+        """Rows of a run ascend: where the sequence falls back, another begins."""
+        runs = self._moved_runs[lane]
+        if not runs or sequence < runs[-1].last_sequence:
+            run = LaneRun(lane.number)
+            self.segment.runs.append(run)
+            runs.append(run)
+        return runs[-1]
+
+    def _announce(self, lane: Lane) -> None:
+        """Every segment says itself whose lanes are in it."""
+        lane.announced_in = self.segment.number
+        lane.has_entries = True
+        payload = lane.payload()
+        self.segment.lanes[lane.number] = payload
+        self.add_record(LANE_OPENED, payload)
+        self._announced.append(payload)
+
+    def finish_record(self) -> None:
+        message = self._message
+        if message is None:
+            return
+        self._message = None
+        segment = self.segment
+        offset = segment.size + len(self._out)
+        places = self._places.getvalue()
+        self._places.truncate(0)
+        count: i64 = len(self._place_lanes)
+        ordinal = self._place_entries[0].address & 0xFFFFFFFF
+        size = write_message(self._out, places, count, ordinal, message, segment.number, offset)
+        transient = not message.persistent
+        for index in range(count):
+            lane = self._place_lanes[index]
+            entry = self._place_entries[index]
+            run = self._moved_run(lane, entry.sequence) if self._moved_runs else segment.open_run(lane.number)
+            run.add(
+                entry.sequence,
+                entry.expires_at,
+                offset,
+                size,
+                entry.address & 0xFFFFFFFF,
+                message.body_size,
+                transient or not lane.durable,
+            )
+        self._place_lanes.clear()
+        self._place_entries.clear()
+
+    def settle(self, address: i64) -> None:
+        write_i64_be(self._settled, address)
+
+    def note_watermark(self, lane: Lane) -> None:
+        self._watermarks[lane] = True
+
+    def has_watermark(self, lane: Lane) -> bool:
+        return lane in self._watermarks
+
+    def forget_watermark(self, lane: Lane) -> None:
+        self._watermarks.pop(lane, None)
+
+    def add_record(self, kind: i64, payload: bytes) -> None:
+        write_record(self._out, kind, payload, self.segment.number, self.segment.size + len(self._out))
+
+    def take(self, mark: bytes) -> bytes:
+        """All of it, with the mark up to where the log is known to be durable; empty when nothing has happened."""
+        self.finish_record()
+        if len(self._settled) > 0:
+            payload = self._settled.getvalue()
+            self._settled.truncate(0)
+            self.segment.settled_here.write(payload)
+            self.add_record(SETTLED, payload)
+        for lane in self._watermarks:
+            if lane.has_entries:
+                self.segment.watermarks[lane.number] = lane.watermark
+                self.add_record(DELIVERED, struct.pack(">IQ", lane.number, lane.watermark))
+        self._watermarks.clear()
+        for payload in self._announced:
+            self.add_record(LANE_OPENED, payload)
+        self._announced.clear()
+        if len(self._out) == 0:
+            return b""
+        if mark:
+            self.add_record(SYNCED, mark)
+        data = self._out.getvalue()
+        self._out = BytesWriter()
+        return data

@@ -1,0 +1,73 @@
+"""Files beside the log that come, and segments that go: what is worth an index, and what nothing depends on any more.
+
+Nothing is done here: chores are made, for the thread that syncs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.store.chores import Chore, DeleteChore, IndexChore, SegmentChore, SettledChore
+from warren.store.index import encode_index, encode_settled
+from warren.store.segment import Segment
+
+if TYPE_CHECKING:
+    from warren.store.log import LogStore
+
+
+class Upkeep:
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self.chores: list[Chore] = []
+
+    def want_index(self, segment: Segment) -> None:
+        data, offsets = encode_index(segment)
+        self.chores.append(IndexChore(self._store.position, segment, data, offsets))
+        segment.busy = True
+
+    def consider(self, segment: Segment) -> None:
+        """Delete a segment in which nothing lives, once nothing that still exists depends on its records."""
+        store = self._store
+        if segment.live > 0 or not segment.sealed or segment.busy or segment.number not in store.segments:
+            return
+        for number in list(segment.settles):
+            target = store.segments.get(number)
+            if target is None or target is segment:
+                del segment.settles[number]
+            elif not target.busy and target.live > 0:
+                # One in which nothing lives goes by itself, and this one is asked again then.
+                target.busy = True
+                self.chores.append(SettledChore(store.position, target, encode_settled(target), segment))
+        if segment.settles:
+            return
+        segment.busy = True
+        self._keep_watermarks(segment)
+        self.chores.append(DeleteChore(max(store.position, segment.free_at), segment))
+
+    def _keep_watermarks(self, segment: Segment) -> None:
+        """How far a lane was delivered may be written nowhere else."""
+        store = self._store
+        for number in [*segment.lanes, *segment.watermarks]:
+            lane = store.lanes.get(number)
+            if lane is not None and lane.watermark > 0 and not store.pending.has_watermark(lane):
+                store.note_watermark(lane)
+                store.position += 1
+
+    def done(self, chore: SegmentChore) -> None:
+        store = self._store
+        segment = chore.segment
+        segment.busy = False
+        if isinstance(chore, IndexChore):
+            segment.indexed = True
+            for run, offset in zip(segment.runs, chore.offsets, strict=True):
+                run.now_in_file(offset)
+            store.files.opened(segment)
+        elif isinstance(chore, SettledChore):
+            chore.wanted_by.settles.pop(segment.number, None)
+        elif isinstance(chore, DeleteChore):
+            store.segments.pop(segment.number, None)
+            store.files.close(segment)
+        # Any of those in which nothing lives may have waited for this chore.
+        for other in list(store.segments.values()):
+            if other.live == 0:
+                self.consider(other)
