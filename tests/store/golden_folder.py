@@ -15,8 +15,9 @@ from tests.store.stored_world import FRAME_MAX, START, StoredWorld
 from warren.amqp.fields import Field, table_of
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.message import Delivery, Message, Origin
+from warren.broker.message import Message, Origin
 from warren.broker.node import Node
+from warren.broker.outcome import Outcome
 from warren.broker.settings import Settings
 from warren.server.first_start import make_defaults
 from warren.server.passwords import Passwords
@@ -52,9 +53,8 @@ def message(number: int, keys: list[str], hidden: int = 0) -> Message:
 
 
 def publish(world: StoredWorld, made: Message, *names: str) -> None:
-    delivery = Delivery(made, None, False, 0)
     for name in names:
-        assert world.node.monitor.publish(world.queue(name), delivery)
+        assert world.node.monitor.publish(world.queue(name), made) is Outcome.TAKEN
     world.settle_down()
 
 

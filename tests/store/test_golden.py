@@ -20,7 +20,7 @@ from tests.store.stored_world import START, LoggingHost, StoredWorld
 from warren.amqp.frames import body_of
 from warren.amqp.properties import decode_properties
 from warren.broker import definitions
-from warren.broker.message import Entry
+from warren.broker.entry import Entry
 from warren.broker.node import Node
 from warren.broker.settings import Settings
 from warren.broker.stream import Stream
