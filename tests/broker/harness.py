@@ -22,6 +22,7 @@ from warren.broker.backing import Backing
 from warren.broker.entry import Entry
 from warren.broker.message import Message
 from warren.broker.node import Node
+from warren.broker.policies import POLICY, PolicySet, parse
 from warren.broker.queue import Queue
 from warren.broker.settings import Settings
 from warren.broker.store import Store
@@ -189,6 +190,20 @@ class FakeStore(Store):
             self.synced = self.position
 
 
+def put_policy(
+    policies: PolicySet,
+    name: str,
+    pattern: object,
+    definition: object,
+    priority: object = 0,
+    apply_to: object = "all",
+    kind: str = POLICY,
+) -> None:
+    """Without telling the vhost, which applies it when it is asked to."""
+    rule = {"pattern": pattern, "definition": definition, "priority": priority, "apply-to": apply_to}
+    policies.put(parse(kind, policies.vhost, name, rule))
+
+
 class World:
     def __init__(self, settings: Settings | None = None) -> None:
         self.host = FakeHost()
@@ -208,7 +223,7 @@ class World:
         return user
 
     def set_policy(self, pattern: str, definition: dict[str, object], name: str = "p", apply_to: str = "all") -> None:
-        self.vhost.policies.set(name, pattern, definition, 0, apply_to)
+        put_policy(self.vhost.policies, name, pattern, definition, 0, apply_to)
         self.vhost.reapply_policies()
         self.flush()
 

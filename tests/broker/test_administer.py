@@ -10,7 +10,7 @@ from warren.broker import administer
 from warren.broker.access import User, UserError
 from warren.broker.node import Node
 from warren.broker.pattern_syntax import PatternError
-from warren.broker.policies import ValidationFailed
+from warren.broker.policies import OPERATOR_POLICY, ValidationFailed
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_consumer_that_may_still_read_is_left_alone(node: Node) -> None:
 def test_policies_apply_to_what_is_there_and_are_recorded(node: Node, recorder: KeepingRecorder) -> None:
     queue = node.vhosts["/"].add_queue("q", True, False, {})
     administer.set_policy(node, "/", "p", "^q", {"max-length": 10}, 1, "queues")
-    administer.set_operator_policy(node, "/", "o", "^q", {"max-length": 5}, 0, "all")
+    administer.set_policy(node, "/", "o", "^q", {"max-length": 5}, 0, "all", OPERATOR_POLICY)
     assert (queue.policy, queue.operator_policy, queue.options.max_length) == ("p", "o", 5)
     assert recorder.rows[("policy", ("/", "p"))] == {
         "vhost": "/",
@@ -115,7 +115,7 @@ def test_policies_apply_to_what_is_there_and_are_recorded(node: Node, recorder: 
         "definition": {"max-length": 10},
         "priority": 1,
     }
-    assert administer.delete_operator_policy(node, "/", "o")
+    assert administer.delete_policy(node, "/", "o", OPERATOR_POLICY)
     assert queue.options.max_length == 10
     assert administer.delete_policy(node, "/", "p")
     assert not administer.delete_policy(node, "/", "p")
@@ -178,7 +178,7 @@ def test_a_vhost_takes_everything_along(node: Node, recorder: KeepingRecorder) -
     administer.set_permission(node, "ann", "v", ".*", ".*", ".*")
     administer.set_topic_permission(node, "ann", "v", "amq.topic", "", "")
     administer.set_policy(node, "v", "p", ".*", {"max-length": 1}, 0, "all")
-    administer.set_operator_policy(node, "v", "o", ".*", {"max-length": 1}, 0, "all")
+    administer.set_policy(node, "v", "o", ".*", {"max-length": 1}, 0, "all", OPERATOR_POLICY)
     administer.set_parameter(node, "v", "shovel", "s", 1)
     administer.set_vhost_limits(node, "v", {"max-queues": 5})
     vhost = node.vhosts["v"]

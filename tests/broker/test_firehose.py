@@ -10,6 +10,7 @@ from warren.amqp.fields import plain_table, table_of
 from warren.amqp.properties import Properties
 from warren.broker import administer
 from warren.broker.access import User
+from warren.broker.policies import OPERATOR_POLICY
 from warren.broker.terms import erlang_address, erlang_argument
 
 
@@ -119,8 +120,8 @@ def happen(world: World) -> None:
     administer.update_vhost(node, "v", "changed", [], None)
     administer.set_vhost_limits(node, "v", {"max-queues": 5})
     node.vhosts["v"].add_queue("of-v", True, False, {})
-    administer.set_operator_policy(node, "v", "o", ".*", {"max-length": 1}, 0, "queues")
-    administer.delete_operator_policy(node, "v", "o")
+    administer.set_policy(node, "v", "o", ".*", {"max-length": 1}, 0, "queues", OPERATOR_POLICY)
+    administer.delete_policy(node, "v", "o", OPERATOR_POLICY)
     administer.clear_topic_permissions(node, "u", "v")
     administer.clear_permission(node, "u", "v")
     administer.delete_user(node, "u")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from warren.broker.policies import PolicySet, ValidationFailed, effective
-from warren.broker.policy_settings import NUMBER_MAX, age_in_ms
+from tests.broker.harness import put_policy
+from warren.broker.policies import OPERATOR_POLICY, PolicySet, ValidationFailed, effective
+from warren.broker.queue_settings import NUMBER_MAX, age_in_ms
 
 
 @pytest.fixture
@@ -20,7 +21,9 @@ def name_of(policies: PolicySet, kind: str, name: str, queue_type: str = "classi
 
 def refusal(policies: PolicySet, definition: object, **rest: object) -> str:
     with pytest.raises(ValidationFailed) as caught:
-        policies.set("p", rest.get("pattern", ".*"), definition, rest.get("priority", 0), rest.get("apply_to", "all"))
+        put_policy(
+            policies, "p", rest.get("pattern", ".*"), definition, rest.get("priority", 0), rest.get("apply_to", "all")
+        )
     assert policies.policies == {}
     return str(caught.value)
 
@@ -29,16 +32,16 @@ def refusal(policies: PolicySet, definition: object, **rest: object) -> str:
 
 
 def test_the_pattern_matches_anywhere_in_the_name(policies: PolicySet) -> None:
-    policies.set("p", "mid", {"max-length": 1})
+    put_policy(policies, "p", "mid", {"max-length": 1})
     assert name_of(policies, "queue", "a mid b") == "p"
     assert name_of(policies, "queue", "other") is None
 
 
 def test_the_highest_priority_wins(policies: PolicySet) -> None:
-    policies.set("low", ".*", {"max-length": 1}, priority=1)
-    policies.set("high", ".*", {"max-length": 2}, priority=10)
-    policies.set("default", ".*", {"max-length": 3})
-    policies.set("between", ".*", {"max-length": 3}, priority=9.5)
+    put_policy(policies, "low", ".*", {"max-length": 1}, priority=1)
+    put_policy(policies, "high", ".*", {"max-length": 2}, priority=10)
+    put_policy(policies, "default", ".*", {"max-length": 3})
+    put_policy(policies, "between", ".*", {"max-length": 3}, priority=9.5)
     assert name_of(policies, "queue", "q") == "high"
     assert policies.delete("high")
     assert name_of(policies, "queue", "q") == "between"
@@ -46,7 +49,7 @@ def test_the_highest_priority_wins(policies: PolicySet) -> None:
 
 def test_equal_priorities_are_decided_by_name_however_they_came(policies: PolicySet) -> None:
     for name in ("b", "c", "a"):
-        policies.set(name, ".*", {"max-length": 1}, priority=5)
+        put_policy(policies, name, ".*", {"max-length": 1}, priority=5)
     assert name_of(policies, "queue", "q") == "a"
 
 
@@ -62,7 +65,7 @@ def test_equal_priorities_are_decided_by_name_however_they_came(policies: Policy
     ],
 )
 def test_apply_to_chooses_the_kind(policies: PolicySet, apply_to: str, matched: set[str]) -> None:
-    policies.set("p", ".*", {"max-length-bytes": 1}, apply_to=apply_to)
+    put_policy(policies, "p", ".*", {"max-length-bytes": 1}, apply_to=apply_to)
     found = {type_ for type_ in ("classic", "quorum", "stream") if name_of(policies, "queue", "q", type_)}
     if name_of(policies, "exchange", "x"):
         found.add("exchange")
@@ -90,8 +93,8 @@ def test_apply_to_chooses_the_kind(policies: PolicySet, apply_to: str, matched: 
 def test_a_policy_passes_over_queues_that_do_not_know_its_settings(
     policies: PolicySet, key: str, value: object, types: set[str]
 ) -> None:
-    policies.set("general", ".*", {"max-length-bytes": 5})
-    policies.set("special", ".*", {"max-length-bytes": 9, key: value}, priority=1)
+    put_policy(policies, "general", ".*", {"max-length-bytes": 5})
+    put_policy(policies, "special", ".*", {"max-length-bytes": 9, key: value}, priority=1)
     found = {type_ for type_ in ("classic", "quorum", "stream") if name_of(policies, "queue", "q", type_) == "special"}
     assert found == types
     # The next one in line applies instead.
@@ -101,19 +104,19 @@ def test_a_policy_passes_over_queues_that_do_not_know_its_settings(
 
 
 def test_a_policy_set_again_replaces_the_first(policies: PolicySet) -> None:
-    policies.set("p", "^a", {"max-length": 1})
-    policies.set("p", "^b", {"max-length": 1})
+    put_policy(policies, "p", "^a", {"max-length": 1})
+    put_policy(policies, "p", "^b", {"max-length": 1})
     assert name_of(policies, "queue", "a") is None
     assert name_of(policies, "queue", "b") == "p"
 
 
 def test_deleting_says_whether_there_was_one(policies: PolicySet) -> None:
-    policies.set("p", ".*", {"max-length": 1})
-    policies.set_operator("o", ".*", {"max-length": 1})
+    put_policy(policies, "p", ".*", {"max-length": 1})
+    put_policy(policies, "o", ".*", {"max-length": 1}, kind=OPERATOR_POLICY)
     assert not policies.delete("o")
     assert policies.delete("p")
     assert not policies.delete("p")
-    assert policies.delete_operator("o")
+    assert policies.delete("o", OPERATOR_POLICY)
     assert policies.match("queue", "q") == (None, None)
 
 
@@ -121,8 +124,8 @@ def test_deleting_says_whether_there_was_one(policies: PolicySet) -> None:
 
 
 def merged(policies: PolicySet, definition: dict[str, object], operators: dict[str, object]) -> dict[str, object]:
-    policies.set("p", ".*", definition)
-    policies.set_operator("o", ".*", operators)
+    put_policy(policies, "p", ".*", definition)
+    put_policy(policies, "o", ".*", operators, kind=OPERATOR_POLICY)
     return effective(*policies.match("queue", "q", "quorum"))
 
 
@@ -265,8 +268,10 @@ def test_a_priority_is_a_number(policies: PolicySet, priority: object) -> None:
 @pytest.mark.parametrize("key", ["alternate-exchange", "dead-letter-exchange", "max-age", "queue-mode", "ha-mode"])
 def test_operators_may_set_limits_only(policies: PolicySet, key: str) -> None:
     with pytest.raises(ValidationFailed, match="are not recognised policy settings"):
-        policies.set_operator("o", ".*", {key: "all"})
-    policies.set_operator("o", ".*", {"max-length": 5, "overflow": "reject-publish", "delivery-limit": -1})
+        put_policy(policies, "o", ".*", {key: "all"}, kind=OPERATOR_POLICY)
+    put_policy(
+        policies, "o", ".*", {"max-length": 5, "overflow": "reject-publish", "delivery-limit": -1}, kind=OPERATOR_POLICY
+    )
 
 
 @pytest.mark.parametrize(

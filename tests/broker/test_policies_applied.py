@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.broker.harness import World
+from tests.broker.harness import World, put_policy
+from warren.broker.policies import OPERATOR_POLICY
 
 
 def test_a_policy_applies_to_what_is_declared_later_too(world: World) -> None:
@@ -21,8 +22,8 @@ def test_a_policy_applies_to_what_is_declared_later_too(world: World) -> None:
 def test_the_policy_of_highest_priority_applies_alone(world: World) -> None:
     channel = world.channel()
     channel.declare("q")
-    world.vhost.policies.set("low", "q", {"max-length": 1, "message-ttl": 5}, 1)
-    world.vhost.policies.set("high", "q", {"max-length": 2}, 9)
+    put_policy(world.vhost.policies, "low", "q", {"max-length": 1, "message-ttl": 5}, 1)
+    put_policy(world.vhost.policies, "high", "q", {"max-length": 2}, 9)
     world.vhost.reapply_policies()
     queue = world.queue("q")
     assert (queue.policy, queue.options.max_length, queue.options.ttl) == ("high", 2, -1)
@@ -34,8 +35,8 @@ def test_the_policy_of_highest_priority_applies_alone(world: World) -> None:
 def test_an_operators_policy_caps_what_the_policy_allows(world: World) -> None:
     channel = world.channel()
     channel.declare("q")
-    world.vhost.policies.set("p", "q", {"max-length": 10})
-    world.vhost.policies.set_operator("cap", "q", {"max-length": 3})
+    put_policy(world.vhost.policies, "p", "q", {"max-length": 10})
+    put_policy(world.vhost.policies, "cap", "q", {"max-length": 3}, kind=OPERATOR_POLICY)
     world.vhost.reapply_policies()
     queue = world.queue("q")
     assert (queue.operator_policy, queue.options.max_length) == ("cap", 3)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.access import USER_LIMITS, User, UserError
-from warren.broker.policies import Policy, ValidationFailed
+from warren.broker.policies import OPERATOR_POLICY, POLICY, Policy, ValidationFailed, parse
+from warren.broker.shapes import parameter_item, permission_item, topic_permission_item, user_item, vhost_item
 from warren.broker.terms import erlang_pairs, erlang_term
 from warren.errors import WarrenError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from warren.broker.vhost import VHost
 
 VHOST_LIMITS: Final = ("max-connections", "max-queues")
-OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_COMPONENT: Final = "vhost-limits"
 
 
@@ -41,7 +41,7 @@ def put_user(node: Node, user: User) -> None:
     before = node.access.find(user.name)
     node.access.put_user(user)
     _tell_of_user(node, before, user)
-    node.record("user", (user.name,), user_definition(user))
+    node.record("user", (user.name,), user_item(user))
 
 
 def _tell_of_user(node: Node, before: User | None, user: User) -> None:
@@ -86,7 +86,7 @@ def set_user_limits(node: Node, name: str, limits: dict[str, object]) -> None:
 def set_permission(node: Node, user: str, vhost: str, configure: str, write: str, read: str) -> None:
     vhost_of(node, vhost)
     node.access.set_permission(user, vhost, configure, write, read)
-    value: dict[str, object] = {"user": user, "vhost": vhost, "configure": configure, "write": write, "read": read}
+    value = permission_item(user, vhost, node.access.permissions[(user, vhost)])
     node.record("permission", (user, vhost), value)
     node.events.done("permission.created", value)
     _cancel_unreadable(node, user, vhost)
@@ -103,7 +103,7 @@ def clear_permission(node: Node, user: str, vhost: str) -> bool:
 def set_topic_permission(node: Node, user: str, vhost: str, exchange: str, write: str, read: str) -> None:
     vhost_of(node, vhost)
     node.access.set_topic_permission(user, vhost, exchange, write, read)
-    value: dict[str, object] = {"user": user, "vhost": vhost, "exchange": exchange, "write": write, "read": read}
+    value = topic_permission_item(user, vhost, node.access.topic_permissions[(user, vhost, exchange)])
     node.record("topic_permission", (user, vhost, exchange), value)
     node.events.done("topic.permission.created", value)
 
@@ -130,73 +130,46 @@ def _cancel_unreadable(node: Node, user: str, vhost: str) -> None:
     node.host.wake()
 
 
-def user_definition(user: User) -> dict[str, object]:
-    return {
-        "name": user.name,
-        "password_hash": user.password_hash,
-        "hashing_algorithm": user.hashing_algorithm,
-        "tags": list(user.tags),
-        "limits": dict(user.limits),
-    }
-
-
 # -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def set_policy(
-    node: Node, vhost: str, name: str, pattern: object, definition: object, priority: object, apply_to: object
+    node: Node,
+    vhost: str,
+    name: str,
+    pattern: object,
+    definition: object,
+    priority: object,
+    apply_to: object,
+    kind: str = POLICY,
 ) -> Policy:
+    """`kind`: of users or of operators."""
+    rule = {"pattern": pattern, "definition": definition, "priority": priority, "apply-to": apply_to}
+    return put_policy(node, kind, vhost, name, rule)
+
+
+def put_policy(node: Node, kind: str, vhost: str, name: str, rule: dict[str, object]) -> Policy:
     place = vhost_of(node, vhost)
-    policy = place.policies.set(name, pattern, definition, priority, apply_to)
-    node.record("policy", (vhost, name), policy_definition(policy))
-    node.events.done("policy.set", policy_definition(policy))
-    place.reapply_policies(policy_definition(policy))
+    policy = parse(kind, vhost, name, rule)
+    place.policies.put(policy)
+    node.record(policy.kind, (policy.vhost, policy.name), policy.item())
+    if policy.kind == OPERATOR_POLICY:
+        node.events.done("parameter.set", parameter_item(policy.vhost, OPERATOR_POLICY, policy.name, policy.rule()))
+    node.events.done("policy.set", policy.item())
+    place.reapply_policies(policy.item())
     return policy
 
 
-def delete_policy(node: Node, vhost: str, name: str) -> bool:
+def delete_policy(node: Node, vhost: str, name: str, kind: str = POLICY) -> bool:
     place = vhost_of(node, vhost)
-    found = place.policies.delete(name)
-    node.unrecord("policy", (vhost, name))
-    node.events.done("policy.cleared", {"vhost": vhost, "name": name})
+    found = place.policies.delete(name, kind)
+    node.unrecord(kind, (vhost, name))
+    if kind == OPERATOR_POLICY:
+        node.events.done("parameter.cleared", {"vhost": vhost, "component": OPERATOR_POLICY, "name": name})
+    cleared = "operator.policy.cleared" if kind == OPERATOR_POLICY else "policy.cleared"
+    node.events.done(cleared, {"vhost": vhost, "name": name})
     place.reapply_policies({})
     return found
-
-
-def set_operator_policy(
-    node: Node, vhost: str, name: str, pattern: object, definition: object, priority: object, apply_to: object
-) -> Policy:
-    place = vhost_of(node, vhost)
-    policy = place.policies.set_operator(name, pattern, definition, priority, apply_to)
-    node.record("operator_policy", (vhost, name), policy_definition(policy))
-    told: dict[str, object] = {"vhost": vhost, "component": OPERATOR_POLICY, "name": name}
-    node.events.done("parameter.set", {**told, "value": _rule(policy)})
-    node.events.done("policy.set", policy_definition(policy))
-    place.reapply_policies(policy_definition(policy))
-    return policy
-
-
-def delete_operator_policy(node: Node, vhost: str, name: str) -> bool:
-    place = vhost_of(node, vhost)
-    found = place.policies.delete_operator(name)
-    node.unrecord("operator_policy", (vhost, name))
-    node.events.done("parameter.cleared", {"vhost": vhost, "component": OPERATOR_POLICY, "name": name})
-    node.events.done("operator.policy.cleared", {"vhost": vhost, "name": name})
-    place.reapply_policies({})
-    return found
-
-
-def policy_definition(policy: Policy) -> dict[str, object]:
-    return {"vhost": policy.vhost, "name": policy.name, **_rule(policy)}
-
-
-def _rule(policy: Policy) -> dict[str, object]:
-    return {
-        "pattern": policy.pattern,
-        "apply-to": policy.apply_to,
-        "definition": dict(policy.definition),
-        "priority": policy.priority,
-    }
 
 
 # -- parameters and limits ---------------------------------------------------------------------------------------------
@@ -207,28 +180,29 @@ def set_parameter(node: Node, vhost: str, component: str, name: str, value: obje
     if component == VHOST_LIMITS_COMPONENT:
         set_vhost_limits(node, vhost, value)
     elif component == OPERATOR_POLICY:
-        fields: dict[str, object] = _object(value)
-        set_operator_policy(
-            node,
-            vhost,
-            name,
-            fields.get("pattern"),
-            fields.get("definition"),
-            fields.get("priority", 0),
-            fields.get("apply-to", "all"),
-        )
-    elif component == "policy":
+        put_policy(node, OPERATOR_POLICY, vhost, name, _object(value))
+    elif component == POLICY:
         raise ValidationFailed(["policies may not be set using this method"])
     else:
         vhost_of(node, vhost).parameters[(component, name)] = value
-        definition: dict[str, object] = {"vhost": vhost, "component": component, "name": name, "value": value}
+        definition = parameter_item(vhost, component, name, value)
         node.record("parameter", (vhost, component, name), definition)
         node.events.done("parameter.set", definition)
 
 
+def parameters_of(vhost: VHost) -> list[dict[str, object]]:
+    policies = vhost.policies.operator_policies
+    items = [parameter_item(vhost.name, OPERATOR_POLICY, name, policies[name].rule()) for name in sorted(policies)]
+    for component, name in sorted(vhost.parameters):
+        items.append(parameter_item(vhost.name, component, name, vhost.parameters[(component, name)]))
+    if vhost.limits:
+        items.append(parameter_item(vhost.name, VHOST_LIMITS_COMPONENT, "limits", dict(vhost.limits)))
+    return items
+
+
 def clear_parameter(node: Node, vhost: str, component: str, name: str) -> bool:
     if component == OPERATOR_POLICY:
-        return delete_operator_policy(node, vhost, name)
+        return delete_policy(node, vhost, name, OPERATOR_POLICY)
     if component == VHOST_LIMITS_COMPONENT:
         found = bool(vhost_of(node, vhost).limits)
         set_vhost_limits(node, vhost, {})
@@ -264,8 +238,7 @@ def set_vhost_limits(node: Node, vhost: str, limits: object) -> None:
     else:
         node.unrecord("vhost_limit", (vhost,))
     value: object = dict(place.limits) if place.limits else []
-    told: dict[str, object] = {"vhost": vhost, "component": VHOST_LIMITS_COMPONENT, "name": "limits", "value": value}
-    node.events.done("parameter.set", told)
+    node.events.done("parameter.set", parameter_item(vhost, VHOST_LIMITS_COMPONENT, "limits", value))
     node.events.done("vhost.limits.set", {"name": "limits", **place.limits})
 
 
@@ -303,7 +276,7 @@ def update_vhost(node: Node, name: str, description: str, tags: list[str], defau
     vhost.description = description
     vhost.tags = tags
     vhost.default_queue_type = default_queue_type
-    node.record("vhost", (name,), vhost_definition(vhost))
+    node.record("vhost", (name,), vhost_item(vhost))
     if not is_new:
         node.events.done("vhost.updated", node.vhost_facts(vhost))
 
@@ -312,14 +285,6 @@ def set_tracing(node: Node, name: str, is_on: bool) -> None:
     """The firehose of a vhost. It ends with the process, as in RabbitMQ: nobody wants to find it on by surprise."""
     vhost_of(node, name).tracing = is_on
     node.watching_changed()
-
-
-def vhost_definition(vhost: VHost) -> dict[str, object]:
-    """What RabbitMQ 3 has at the top and RabbitMQ 4 in the metadata stands in both places."""
-    metadata: dict[str, object] = {"description": vhost.description, "tags": list(vhost.tags)}
-    if vhost.default_queue_type is not None:
-        metadata["default_queue_type"] = vhost.default_queue_type
-    return {"name": vhost.name, **metadata, "metadata": metadata, "limits": dict(vhost.limits)}
 
 
 def delete_vhost(node: Node, name: str) -> bool:
@@ -332,10 +297,9 @@ def delete_vhost(node: Node, name: str) -> bool:
         node.events.done("permission.deleted", {"user": permission[0], "vhost": name})
     for topic_permission in [key for key in node.access.topic_permissions if key[1] == name]:
         node.unrecord("topic_permission", topic_permission)
-    for policy in vhost.policies.policies:
-        node.unrecord("policy", (name, policy))
-    for policy in vhost.policies.operator_policies:
-        node.unrecord("operator_policy", (name, policy))
+    for kind in (POLICY, OPERATOR_POLICY):
+        for policy in vhost.policies.named(kind):
+            node.unrecord(kind, (name, policy))
     for component, parameter in vhost.parameters:
         node.unrecord("parameter", (name, component, parameter))
     node.unrecord("vhost_limit", (name,))

@@ -16,12 +16,13 @@ from warren.amqp import replies
 from warren.amqp.fields import Table, type_name
 from warren.amqp.methods import BasicConsume
 from warren.amqp.stamp import stamped
-from warren.broker.arguments import integer, integer_problem, resource
+from warren.broker.arguments import resource
 from warren.broker.awaiting import Awaiting
 from warren.broker.consumer import Consumer
 from warren.broker.entry import Entry
 from warren.broker.expiry import is_expired
 from warren.broker.message import NEVER, Message
+from warren.broker.queue_settings import integer, integer_problem
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:

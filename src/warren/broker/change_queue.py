@@ -5,25 +5,15 @@ A declaration over AMQP still refuses other arguments, as clients expect; this i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from warren.amqp.fields import Field, Table
 from warren.broker.arguments import check_queue_arguments, queue_type
+from warren.broker.queue_settings import ARGUMENTS
 
 if TYPE_CHECKING:
     from warren.broker.queue import Queue
     from warren.broker.vhost import VHost
-
-# Why an argument cannot change while the queue lives; all others can.
-_FIXED: Final = {
-    "x-queue-type": "messages are kept in another way: declare a new queue and move them",
-    "x-max-priority": "messages lie sorted by priority: declare a new queue and move them",
-    "x-single-active-consumer": "consumers were told whether they are active: declare a new queue",
-    "x-message-deduplication": "what was seen before is not known: declare a new queue",
-    "x-deduplication-header": "what was seen before is known under the old header: declare a new queue",
-    "x-cache-size": "the cache is made once: declare a new queue",
-    "x-cache-ttl": "the cache is made once: declare a new queue",
-}
 
 
 class Difference:
@@ -43,7 +33,8 @@ def differences(queue: Queue, wanted: Table) -> list[Difference]:
         if key == "x-queue-type" and queue_type(wanted) == queue.type:
             continue
         if now is None or then is None or now.value != then.value:
-            found.append(Difference(key, now, then, _FIXED.get(key, "")))
+            obstacle = ARGUMENTS[key].fixed if key in ARGUMENTS else ""
+            found.append(Difference(key, now, then, obstacle))
     return found
 
 

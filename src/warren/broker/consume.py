@@ -9,10 +9,11 @@ from mypy_extensions import i64
 from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.amqp.methods import BasicCancel, BasicConsume, BasicGet, BasicQos
-from warren.broker.arguments import QUORUM, integer, integer_problem, resource
+from warren.broker.arguments import resource
 from warren.broker.browser import BROWSE, BROWSE_FROM, SETTLE_TO, Browser, begin_browsing, new_browser, wants_to_browse
 from warren.broker.consumer import Consumer
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import QUORUM, integer, integer_problem
 from warren.broker.reply_to import REPLY_QUEUE, open_reply_queue
 from warren.broker.stream import Stream, StreamConsumer, check_stream_consumer
 from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from warren.amqp import replies
 from warren.amqp.fields import Field
 from warren.amqp.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind
-from warren.broker.arguments import STREAM, compare_argument, compare_flag, resource, wrong_type
+from warren.broker.arguments import compare_argument, compare_flag, resource, wrong_type
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.pipeline import PIPELINE, PipelineExchange, input_arguments, input_of
 from warren.broker.exchanges.types import check_type
+from warren.broker.queue_settings import STREAM
 from warren.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:

@@ -8,18 +8,15 @@ from warren.amqp import replies
 from warren.amqp.fields import Table
 from warren.amqp.methods import QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind
 from warren.broker.arguments import (
-    CLASSIC,
-    QUORUM,
     check_queue_arguments,
     check_queue_equivalence,
     compare_flag,
-    integer,
     queue_type,
     resource,
 )
 from warren.broker.declare_exchange import check_binding, strip_line_ends
-from warren.broker.policy_settings import SEGMENT_BYTES_MAX
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import CLASSIC, QUORUM, arguments_of, integer, stream_size_problem
 from warren.broker.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 
@@ -95,12 +92,11 @@ def _check_type(type_: str, name: str, vhost: str, durable: bool, method: QueueD
         raise PreconditionFailed(f"invalid property 'exclusive-owner' for {what}")
     if not durable:
         raise PreconditionFailed(f"invalid property 'non-durable' for {what}")
-    size = method.arguments.get("x-stream-max-segment-size-bytes")
-    if size is not None and integer(size) > SEGMENT_BYTES_MAX:
-        raise PreconditionFailed("Exceeded max value for x-stream-max-segment-size-bytes")
-    size = method.arguments.get("x-stream-filter-size-bytes")
-    if size is not None and not 16 <= integer(size) <= 255:
-        raise PreconditionFailed("Invalid value for  x-stream-filter-size-bytes")
+    for setting in arguments_of(type_):
+        field = method.arguments.get(setting.argument)
+        problem = "" if field is None else stream_size_problem(setting.argument, integer(field))
+        if problem:
+            raise PreconditionFailed(problem)
 
 
 def _check_archive(channel: Channel, name: str, arguments: Table) -> None:

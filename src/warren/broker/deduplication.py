@@ -12,8 +12,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
-from warren.broker.arguments import integer
 from warren.broker.message import Message
+from warren.broker.queue_settings import integer
 
 _DEFAULT_SIZE: Final = 1000
 # More than a batch of a pipeline has, because that is what may come again.

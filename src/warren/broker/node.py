@@ -22,6 +22,7 @@ from warren.broker.outlet import CLOSED, RUNNING
 from warren.broker.reader import Reader
 from warren.broker.republish import deliver, queues_for
 from warren.broker.settings import Settings
+from warren.broker.shapes import vhost_item
 from warren.broker.store import Store
 from warren.broker.tracer import Tracer
 from warren.broker.vhost import VHost
@@ -145,10 +146,7 @@ class Node(House):
         self.events.done("vhost.created", self.vhost_facts(vhost))
         for exchange in vhost.exchanges.values():
             self.events.exchange("created", exchange)
-        definition: dict[str, object] = {"name": name, "description": description, "tags": list(vhost.tags)}
-        if default_queue_type is not None:
-            definition["default_queue_type"] = default_queue_type
-        self.record("vhost", (name,), definition)
+        self.record("vhost", (name,), vhost_item(vhost))
         return vhost
 
     def delete_vhost(self, name: str) -> bool:

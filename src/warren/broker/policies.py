@@ -10,10 +10,15 @@ from typing import Final
 
 from warren.broker.pattern import PATTERN_BYTES_MAX, Pattern
 from warren.broker.pattern_syntax import PatternError
-from warren.broker.policy_settings import APPLY_TO, OPERATOR_KEYS, UNSUPPORTED, merge_values, refusal_of
+from warren.broker.queue_settings import SETTINGS, UNSUPPORTED, refusal_of
 from warren.broker.terms import erlang_pairs, erlang_term
 from warren.errors import WarrenError
 
+# The two kinds. An operator's caps what the other says.
+POLICY: Final = "policy"
+OPERATOR_POLICY: Final = "operator_policy"
+
+APPLY_TO: Final = frozenset(["all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges"])
 _NOTHING: Final[frozenset[str]] = frozenset()
 _QUEUE_KINDS: Final = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 
@@ -29,6 +34,7 @@ class ValidationFailed(WarrenError):
 class Policy:
     def __init__(
         self,
+        kind: str,
         vhost: str,
         name: str,
         pattern: str,
@@ -36,6 +42,7 @@ class Policy:
         priority: int | float,
         definition: dict[str, object],
     ) -> None:
+        self.kind = kind
         self.vhost = vhost
         self.name = name
         self.pattern = pattern
@@ -43,6 +50,17 @@ class Policy:
         self.priority = priority
         self.definition = definition
         self._pattern = Pattern(pattern)
+
+    def rule(self) -> dict[str, object]:
+        return {
+            "pattern": self.pattern,
+            "apply-to": self.apply_to,
+            "definition": dict(self.definition),
+            "priority": self.priority,
+        }
+
+    def item(self) -> dict[str, object]:
+        return {"vhost": self.vhost, "name": self.name, **self.rule()}
 
     def fits(self, kind: str, name: str, queue_type: str) -> bool:
         """kind: queue or exchange."""
@@ -54,52 +72,36 @@ class Policy:
 
 
 class PolicySet:
-    """The policies of one vhost. Whoever changes them lets the vhost apply them again."""
+    """The policies of one vhost, those of users and those of operators. Who changes them lets the vhost apply them."""
 
     def __init__(self, vhost: str) -> None:
         self.vhost = vhost
         self.policies: dict[str, Policy] = {}
         self.operator_policies: dict[str, Policy] = {}
-        self._ranked: list[Policy] = []
-        self._operator_ranked: list[Policy] = []
+        self._ranked: dict[str, list[Policy]] = {POLICY: [], OPERATOR_POLICY: []}
 
-    def set(
-        self, name: str, pattern: object, definition: object, priority: object = 0, apply_to: object = "all"
-    ) -> Policy:
-        policy = parse(self.vhost, name, pattern, definition, priority, apply_to)
-        self.put(policy)
-        return policy
-
-    def set_operator(
-        self, name: str, pattern: object, definition: object, priority: object = 0, apply_to: object = "all"
-    ) -> Policy:
-        policy = parse_operator(self.vhost, name, pattern, definition, priority, apply_to)
-        self.put_operator(policy)
-        return policy
+    def named(self, kind: str) -> dict[str, Policy]:
+        return self.operator_policies if kind == OPERATOR_POLICY else self.policies
 
     def put(self, policy: Policy) -> None:
-        self.policies[policy.name] = policy
-        self._ranked = _rank(self.policies)
+        self.named(policy.kind)[policy.name] = policy
+        self._rank(policy.kind)
 
-    def put_operator(self, policy: Policy) -> None:
-        self.operator_policies[policy.name] = policy
-        self._operator_ranked = _rank(self.operator_policies)
-
-    def delete(self, name: str) -> bool:
-        found = self.policies.pop(name, None) is not None
-        self._ranked = _rank(self.policies)
+    def delete(self, name: str, kind: str = POLICY) -> bool:
+        found = self.named(kind).pop(name, None) is not None
+        self._rank(kind)
         return found
 
-    def delete_operator(self, name: str) -> bool:
-        found = self.operator_policies.pop(name, None) is not None
-        self._operator_ranked = _rank(self.operator_policies)
-        return found
+    def _rank(self, kind: str) -> None:
+        # RabbitMQ leaves the order of equal priorities open; by name, the same file gives the same broker.
+        by_name = sorted(self.named(kind).values(), key=_name_of)
+        self._ranked[kind] = sorted(by_name, key=_priority_of, reverse=True)
 
     def match(self, kind: str, name: str, queue_type: str = "classic") -> tuple[Policy | None, Policy | None]:
         """The policy and the operator policy that apply."""
         return (
-            _first(self._ranked, kind, name, queue_type),
-            _first(self._operator_ranked, kind, name, queue_type),
+            _first(self._ranked[POLICY], kind, name, queue_type),
+            _first(self._ranked[OPERATOR_POLICY], kind, name, queue_type),
         )
 
 
@@ -109,32 +111,14 @@ def effective(policy: Policy | None, operator_policy: Policy | None) -> dict[str
     if operator_policy is None:
         return merged
     for key, value in operator_policy.definition.items():
-        merged[key] = merge_values(key, merged[key], value) if key in merged else value
+        merged[key] = SETTINGS[key].merge(merged[key], value) if key in merged else value
     return merged
 
 
-def parse(vhost: str, name: str, pattern: object, definition: object, priority: object, apply_to: object) -> Policy:
-    """A Policy, or a ValidationFailed that says all that is wrong with it."""
-    settings, refusals = _settings(definition, None)
-    return _parse(vhost, name, pattern, settings, priority, apply_to, refusals)
-
-
-def parse_operator(
-    vhost: str, name: str, pattern: object, definition: object, priority: object, apply_to: object
-) -> Policy:
-    settings, refusals = _settings(definition, OPERATOR_KEYS)
-    return _parse(vhost, name, pattern, settings, priority, apply_to, refusals)
-
-
-def _parse(
-    vhost: str,
-    name: str,
-    pattern: object,
-    settings: dict[str, object],
-    priority: object,
-    apply_to: object,
-    refusals: list[str],
-) -> Policy:
+def parse(kind: str, vhost: str, name: str, rule: dict[str, object]) -> Policy:
+    """From what `Policy.rule` writes: a Policy, or a ValidationFailed that says all that is wrong with it."""
+    settings, refusals = _settings(rule.get("definition"), kind == OPERATOR_POLICY)
+    apply_to, pattern, priority = rule.get("apply-to", "all"), rule.get("pattern"), rule.get("priority", 0)
     # In RabbitMQ's order: definition, apply-to, pattern, priority.
     target = apply_to if isinstance(apply_to, str) else ""
     if target not in APPLY_TO:
@@ -152,10 +136,10 @@ def _parse(
         refusals.append(f"priority should be a number, actually was {erlang_term(priority)}")
     if refusals:
         raise ValidationFailed(refusals)
-    return Policy(vhost, name, regex, target, rank, settings)
+    return Policy(kind, vhost, name, regex, target, rank, settings)
 
 
-def _settings(definition: object, known: frozenset[str] | None) -> tuple[dict[str, object], list[str]]:
+def _settings(definition: object, is_operator: bool) -> tuple[dict[str, object], list[str]]:
     if not isinstance(definition, dict):
         return {}, [f"definition must be a dictionary: {erlang_term(definition)}"]
     settings: dict[str, object] = {str(key): value for key, value in definition.items()}
@@ -163,10 +147,7 @@ def _settings(definition: object, known: frozenset[str] | None) -> tuple[dict[st
         return {}, ["no policy provided"]
     unknown: dict[str, object] = {}
     for key, value in settings.items():
-        if known is not None and key not in known:
-            unknown[key] = value
-            continue
-        refusal = refusal_of(key, value)
+        refusal = refusal_of(key, value, is_operator)
         if refusal is None:
             unknown[key] = value
         elif refusal:
@@ -211,11 +192,6 @@ def _applies_to(apply_to: str, kind: str, queue_type: str) -> bool:
     if kind == "exchange":
         return apply_to == "exchanges"
     return apply_to == "queues" or apply_to == _QUEUE_KINDS.get(queue_type)
-
-
-def _rank(policies: dict[str, Policy]) -> list[Policy]:
-    # RabbitMQ leaves the order of equal priorities open; by name, the same file gives the same broker.
-    return sorted(sorted(policies.values(), key=_name_of), key=_priority_of, reverse=True)
 
 
 def _name_of(policy: Policy) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
-from warren.broker.arguments import QueueOptions, integer
+from warren.broker.arguments import QueueOptions
 from warren.broker.backing import Backing
 from warren.broker.browser import Browser, feed_browsers
 from warren.broker.consumer import Consumer, Consumers
@@ -35,6 +35,7 @@ from warren.broker.message import NEVER, Message
 from warren.broker.metrics import QueueCounters
 from warren.broker.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, REFUSED, TAKEN, Outcome
 from warren.broker.priority import PriorityBacking
+from warren.broker.queue_settings import integer
 from warren.broker.retry import Retry
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from warren.amqp.fields import Field, Table
-from warren.broker.arguments import CLASSIC
 from warren.broker.entry import Entry
 from warren.broker.exact_expiry import ExactExpiry
 from warren.broker.exchanges.base import Exchange
@@ -17,6 +16,7 @@ from warren.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange, delay
 from warren.broker.message import Message
 from warren.broker.outcome import SCHEDULED, Outcome
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import CLASSIC
 
 if TYPE_CHECKING:
     from warren.broker.yard import Yard

@@ -16,14 +16,14 @@ from warren.amqp.fields import Field, Table
 from warren.amqp.frames import needs_reframing, rechannel, reframe
 from warren.amqp.properties import HEADERS
 from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, RUNS_ARGUMENT, StreamRun, write_run_head
-from warren.broker.arguments import integer, is_integer, resource
+from warren.broker.arguments import resource
 from warren.broker.backing import Backing
 from warren.broker.consumer import Consumer
 from warren.broker.entry import Entry
 from warren.broker.message import NEVER, Message, Origin
 from warren.broker.outcome import TAKEN, Outcome
-from warren.broker.policy_settings import age_in_ms
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import age_in_ms, integer, is_integer
 from warren.broker.stream_archive import ArchiveNotice
 from warren.broker.stream_browse import browse_stream, message_of
 from warren.broker.stream_log import (

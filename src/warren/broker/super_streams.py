@@ -6,9 +6,9 @@ Publishing is routing; whoever reads asks for the partitions, in their order.
 
 from __future__ import annotations
 
-from warren.broker.arguments import STREAM, integer, is_integer
 from warren.broker.exchanges.base import Binding, Exchange
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import STREAM, integer, is_integer
 
 
 def is_super_stream(exchange: Exchange) -> bool:

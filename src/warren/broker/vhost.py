@@ -6,13 +6,12 @@ are recorded, policies apply and nothing dangles. Permissions and equivalence ar
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp.fields import Field, Table, encode_table, plain_table
-from warren.broker.arguments import CLASSIC, STREAM, check_queue_arguments, queue_type, resource
+from warren.amqp.fields import Field, Table
+from warren.broker.arguments import check_queue_arguments, queue_type, resource
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
@@ -21,7 +20,9 @@ from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
 from warren.broker.policies import PolicySet, effective
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import CLASSIC, STREAM
 from warren.broker.schedule import Schedule, schedule_of
+from warren.broker.shapes import binding_item, binding_key, exchange_item, kept, queue_item
 from warren.broker.stream import Stream
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
 
@@ -71,25 +72,22 @@ class VHost:
         return exchange
 
     def add_exchange(
-        self,
-        name: str,
-        type_: str,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Table,
-        incarnation: str = "",
+        self, name: str, type_: str, durable: bool, auto_delete: bool, internal: bool, arguments: Table
     ) -> Exchange:
-        existing = self.exchanges.get(name)
+        return self.install_exchange(create(type_, self.name, name, durable, auto_delete, internal, arguments))
+
+    def install_exchange(self, exchange: Exchange, incarnation: str = "") -> Exchange:
+        existing = self.exchanges.get(exchange.name)
         if existing is not None:
             return existing
-        exchange = create(type_, self.name, name, durable, auto_delete, internal, arguments)
         if isinstance(exchange, DelayedExchange):
-            exchange.schedule = Schedule(self.node, exchange, incarnation or self.node.host.token())
+            incarnation = incarnation or self.node.host.token()
+            exchange.schedule = Schedule(self.node, exchange, incarnation)
         self._install(exchange)
         self.node.events.exchange("created", exchange)
-        if durable:
-            self.node.record("exchange", (self.name, name), self._exchange_definition(exchange))
+        if exchange.durable:
+            item = kept(exchange_item(exchange), exchange.arguments, incarnation)
+            self.node.record("exchange", (self.name, exchange.name), item)
         return exchange
 
     def add_system_exchange(self, name: str, type_: str) -> None:
@@ -101,19 +99,6 @@ class VHost:
         self.exchanges[exchange.name] = exchange
         self._apply_exchange_policy(exchange)
         self.node.topology_changed()
-
-    def _exchange_definition(self, exchange: Exchange) -> dict[str, object]:
-        schedule = schedule_of(exchange)
-        return {
-            **({} if schedule is None else {"incarnation": schedule.incarnation}),
-            "name": exchange.name,
-            "vhost": self.name,
-            "type": exchange.type,
-            "durable": exchange.durable,
-            "auto_delete": exchange.auto_delete,
-            "internal": exchange.internal,
-            **_arguments_definition(exchange.arguments),
-        }
 
     def delete_exchange(self, exchange: Exchange) -> None:
         """With all bindings from it and to it."""
@@ -181,8 +166,7 @@ class VHost:
             arm_expiry(queue)
         if owner is not None:
             owner.exclusive_queues[queue] = True
-        if durable:
-            self.node.record("queue", (self.name, name), self._queue_definition(queue))
+        self._record_queue(queue)
         self.node.counters.queues_created += 1
         for decorator in queue.decorators:
             decorator.startup(queue)
@@ -192,8 +176,12 @@ class VHost:
     def arguments_changed(self, queue: Queue) -> None:
         """They take effect, and are remembered."""
         self._apply_queue_policy(queue)
+        self._record_queue(queue)
+
+    def _record_queue(self, queue: Queue) -> None:
         if queue.durable:
-            self.node.record("queue", (self.name, queue.name), self._queue_definition(queue))
+            item = kept(queue_item(queue), queue.arguments, queue.incarnation)
+            self.node.record("queue", (self.name, queue.name), item)
 
     def with_default_type(self, arguments: Table, durable: bool, exclusive: bool, auto_delete: bool) -> Table:
         """The vhost's default queue type, where the declaration names none and could be of it."""
@@ -203,17 +191,6 @@ class VHost:
         if not durable or exclusive or auto_delete:
             return arguments
         return {**arguments, "x-queue-type": Field("S", default)}
-
-    def _queue_definition(self, queue: Queue) -> dict[str, object]:
-        return {
-            "name": queue.name,
-            "vhost": self.name,
-            "durable": queue.durable,
-            "auto_delete": queue.auto_delete,
-            "type": queue.type,
-            "incarnation": queue.incarnation,
-            **_arguments_definition(queue.arguments),
-        }
 
     def delete_queue(self, queue: Queue) -> None:
         """Its consumers are told, its bindings go, its messages are forgotten; nothing is dead-lettered."""
@@ -250,7 +227,7 @@ class VHost:
             target.expect_results()
         self._incoming.setdefault(target, []).append(binding)
         if exchange.durable and self.is_durable(target):
-            self.node.record("binding", self._binding_key(binding), self._binding_definition(binding))
+            self.node.record("binding", binding_key(binding), kept(binding_item(binding), binding.arguments))
         self.node.topology_changed()
         self.node.events.binding("created", self.name, binding)
         return True
@@ -267,7 +244,7 @@ class VHost:
         if binding is None:
             return False
         self._incoming[target].remove(binding)
-        self.node.unrecord("binding", self._binding_key(binding))
+        self.node.unrecord("binding", binding_key(binding))
         self.node.topology_changed()
         self.node.events.binding("deleted", self.name, binding)
         self._delete_if_unused(exchange)
@@ -302,7 +279,7 @@ class VHost:
     def _remove_incoming(self, destination: Destination) -> None:
         for binding in self._incoming.pop(destination, []):
             source = self.exchanges.get(binding.source)
-            self.node.unrecord("binding", self._binding_key(binding))
+            self.node.unrecord("binding", binding_key(binding))
             self.node.events.binding("deleted", self.name, binding)
             if source is not None and source.unbind(binding.identity) is not None:
                 self._delete_if_unused(source)
@@ -310,28 +287,13 @@ class VHost:
     def _forget_binding(self, source: Exchange, binding: Binding) -> None:
         source.unbind(binding.identity)
         self._incoming[binding.destination].remove(binding)
-        self.node.unrecord("binding", self._binding_key(binding))
+        self.node.unrecord("binding", binding_key(binding))
         self.node.events.binding("deleted", self.name, binding)
 
     def _delete_if_unused(self, exchange: Exchange) -> None:
         """An auto-delete exchange goes with its last binding."""
         if exchange.auto_delete and not exchange.bindings:
             self.delete_exchange(exchange)
-
-    def _binding_key(self, binding: Binding) -> tuple[str, ...]:
-        kind = "exchange" if binding.destination.is_exchange else "queue"
-        wire = b64encode(encode_table(binding.arguments)).decode()
-        return (self.name, binding.source, kind, binding.destination.name, binding.routing_key, wire)
-
-    def _binding_definition(self, binding: Binding) -> dict[str, object]:
-        return {
-            "source": binding.source,
-            "vhost": self.name,
-            "destination": binding.destination.name,
-            "destination_type": "exchange" if binding.destination.is_exchange else "queue",
-            "routing_key": binding.routing_key,
-            **_arguments_definition(binding.arguments),
-        }
 
     # -- policies and limits ---------------------------------------------------------------------------------------
 
@@ -378,11 +340,6 @@ class VHost:
             raise NotAllowed(
                 f"access to vhost '{self.name}' refused for user '{user}': connection limit ({limit}) is reached"
             )
-
-
-def _arguments_definition(arguments: Table) -> dict[str, object]:
-    """As people read them, and as they came, so that types survive a restart."""
-    return {"arguments": plain_table(arguments), "arguments_wire": b64encode(encode_table(arguments)).decode()}
 
 
 def _locked(queue: Queue) -> ResourceLocked:

@@ -6,32 +6,23 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.amqp.fields import plain_table
 from warren.amqp.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
 from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Binding, Destination
+from warren.broker.shapes import binding_item
 from warren.broker.vhost import VHost
 from warren.management.arguments import arguments_in
-from warren.management.calls import CREATED, Call, done, route
+from warren.management.calls import CREATED, Call, done, found, route
 from warren.management.listing import Item
 from warren.management.names import properties_key
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 from warren.management.spec import ARGUMENTS, TEXT, gives, takes
 
 _KINDS: Final = {"q": "queue", "e": "exchange"}
 
 
 def describe(binding: Binding) -> Item:
-    destination = binding.destination
-    return {
-        "source": binding.source,
-        "vhost": destination.vhost,
-        "destination": destination.name,
-        "destination_type": "exchange" if destination.is_exchange else "queue",
-        "routing_key": binding.routing_key,
-        "arguments": plain_table(binding.arguments),
-        "properties_key": properties_key(binding),
-    }
+    return {**binding_item(binding), "properties_key": properties_key(binding)}
 
 
 def of_vhost(vhost: VHost) -> list[Binding]:
@@ -104,17 +95,12 @@ def between(call: Call) -> list[Binding]:
 def find(call: Call) -> Binding:
     # Not decoded: the key in the path is the text that was handed out.
     wanted = call.request.path_params["props"]
-    for binding in between(call):
-        if properties_key(binding) in (wanted, call.path("props")):
-            return binding
-    raise not_found()
+    keys = (wanted, call.path("props"))
+    return found(next((each for each in between(call) if properties_key(each) in keys), None))
 
 
 def kind_of(call: Call) -> str:
-    kind = _KINDS.get(call.path("kind"))
-    if kind is None:
-        raise not_found()
-    return kind
+    return found(_KINDS.get(call.path("kind")))
 
 
 ROUTES: Final = [

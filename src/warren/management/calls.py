@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from warren.amqp.methods import Method
 from warren.broker.access import User
+from warren.broker.connection import Connection
 from warren.broker.definitions import Hasher
 from warren.broker.node import Node
 from warren.broker.vhost import VHost
@@ -110,15 +111,28 @@ class Call:
 
     def vhost(self) -> VHost:
         """The virtual host in the path, if there is one and the user may see it."""
-        vhost = self.node.vhosts.get(self.path("vhost"))
-        if vhost is None:
-            raise not_found()
+        vhost = found(self.node.vhosts.get(self.path("vhost")))
         if not self.may_see(vhost.name):
             raise not_authorised("User not authorised to access virtual host")
         return vhost
 
     def may_see(self, vhost: str) -> bool:
         return self.user.is_monitoring() or self.node.access.may_access_vhost(self.user.name, vhost)
+
+    def connections(self) -> list[Connection]:
+        """Those that are open in the virtual host in the path, or in any; without the monitoring tag only one's own."""
+        vhost = self.vhost() if "vhost" in self.request.path_params else None
+        return [
+            connection
+            for connection in self.node.connections.values()
+            if connection.vhost is not None
+            and vhost in (None, connection.vhost)
+            and (self.user.is_monitoring() or connection.user == self.user.name)
+        ]
+
+    def check_owner(self, user: str, is_privileged: bool) -> None:
+        if not is_privileged and user != self.user.name:
+            raise not_authorised("Access refused.")
 
     def vhosts(self) -> list[VHost]:
         """The one in the path, or all that the user may see."""
@@ -184,12 +198,26 @@ class Call:
 
 
 Handler = Callable[..., Awaitable[Response]]
+Thing = TypeVar("Thing")
 CREATED: Final = 201
 NO_CONTENT: Final = 204
 
 
 def done(is_new: bool = False) -> Response:
     return Response(status_code=CREATED if is_new else NO_CONTENT)
+
+
+def deleted(was_there: bool) -> Response:
+    if not was_there:
+        raise not_found()
+    return done()
+
+
+def found(thing: Thing | None) -> Thing:
+    """What was looked for, or 404."""
+    if thing is None:
+        raise not_found()
+    return thing
 
 
 class Resource(Route):

@@ -11,7 +11,7 @@ from warren.management import consumers
 from warren.management.calls import Call, route
 from warren.management.listing import Item
 from warren.management.names import channel_name
-from warren.management.refusals import not_authorised, not_found
+from warren.management.refusals import not_found
 
 
 def describe(call: Call, channel: Channel) -> Item:
@@ -49,31 +49,15 @@ def describe(call: Call, channel: Channel) -> Item:
     }
 
 
-def visible(call: Call) -> list[Channel]:
-    return [
-        channel
-        for connection in call.node.connections.values()
-        if call.user.is_monitoring() or connection.user == call.user.name
-        for channel in connection.channels.values()
-    ]
-
-
 async def list_channels(call: Call) -> Response:
-    return call.listing([describe(call, channel) for channel in visible(call)])
-
-
-async def list_of_vhost(call: Call) -> Response:
-    vhost = call.vhost()
-    return call.listing([describe(call, channel) for channel in visible(call) if channel.vhost is vhost])
+    found = [channel for connection in call.connections() for channel in connection.channels.values()]
+    return call.listing([describe(call, channel) for channel in found])
 
 
 async def show(call: Call) -> Response:
     channel = find(call)
-    item = describe(call, channel)
-    item["consumer_details"] = [consumers.describe(call, each) for each in channel.consumers.values()]
-    item["deliveries"] = []
-    item["publishes"] = []
-    return call.item(item)
+    details = [consumers.describe(call, each) for each in channel.consumers.values()]
+    return call.item({**describe(call, channel), "consumer_details": details, "deliveries": [], "publishes": []})
 
 
 def find(call: Call) -> Channel:
@@ -81,14 +65,13 @@ def find(call: Call) -> Channel:
     for connection in call.node.connections.values():
         for channel in connection.channels.values():
             if channel_name(channel) == name:
-                if not call.user.is_monitoring() and connection.user != call.user.name:
-                    raise not_authorised("Access refused.")
+                call.check_owner(connection.user, call.user.is_monitoring())
                 return channel
     raise not_found()
 
 
 ROUTES: Final = [
     route("/api/channels", GET=list_channels),
-    route("/api/vhosts/{vhost}/channels", GET=list_of_vhost),
+    route("/api/vhosts/{vhost}/channels", GET=list_channels),
     route("/api/channels/{name}", GET=show),
 ]

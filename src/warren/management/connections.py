@@ -11,7 +11,7 @@ from warren.broker.connection import Connection
 from warren.management import channels
 from warren.management.calls import Call, done, route
 from warren.management.listing import Item
-from warren.management.refusals import not_authorised, not_found
+from warren.management.refusals import not_found
 
 DEFAULT_REASON: Final = "Closed via management plugin"
 
@@ -53,22 +53,8 @@ def describe(call: Call, connection: Connection) -> Item:
     return item
 
 
-def visible(call: Call) -> list[Connection]:
-    """A user without the monitoring tag sees only the user's own."""
-    return [
-        connection
-        for connection in call.node.connections.values()
-        if connection.vhost is not None and (call.user.is_monitoring() or connection.user == call.user.name)
-    ]
-
-
 async def list_connections(call: Call) -> Response:
-    return call.listing([describe(call, connection) for connection in visible(call)])
-
-
-async def list_of_vhost(call: Call) -> Response:
-    vhost = call.vhost()
-    return call.listing([describe(call, connection) for connection in visible(call) if connection.vhost is vhost])
+    return call.listing([describe(call, connection) for connection in call.connections()])
 
 
 async def show(call: Call) -> Response:
@@ -81,23 +67,21 @@ async def list_channels(call: Call) -> Response:
 
 async def close(call: Call) -> Response:
     connection = find(call)
-    if not call.user.is_administrator() and connection.user != call.user.name:
-        raise not_authorised("Access refused.")
+    call.check_owner(connection.user, call.user.is_administrator())
     connection.close_by_admin(call.request.headers.get("x-reason", DEFAULT_REASON))
     return done()
 
 
 async def list_of_user(call: Call) -> Response:
     name = call.path("user")
-    return call.listing([describe(call, connection) for connection in visible(call) if connection.user == name])
+    return call.listing([describe(call, connection) for connection in call.connections() if connection.user == name])
 
 
 async def close_of_user(call: Call) -> Response:
     """Close all connections of a user."""
     name = call.path("user")
-    if not call.user.is_administrator() and name != call.user.name:
-        raise not_authorised("Access refused.")
-    for connection in visible(call):
+    call.check_owner(name, call.user.is_administrator())
+    for connection in call.connections():
         if connection.user == name:
             connection.close_by_admin(call.request.headers.get("x-reason", DEFAULT_REASON))
     return done()
@@ -107,15 +91,14 @@ def find(call: Call) -> Connection:
     name = call.path("name")
     for connection in call.node.connections.values():
         if connection.vhost is not None and connection.name == name:
-            if not call.user.is_monitoring() and connection.user != call.user.name:
-                raise not_authorised("Access refused.")
+            call.check_owner(connection.user, call.user.is_monitoring())
             return connection
     raise not_found()
 
 
 ROUTES: Final = [
     route("/api/connections", GET=list_connections),
-    route("/api/vhosts/{vhost}/connections", GET=list_of_vhost),
+    route("/api/vhosts/{vhost}/connections", GET=list_connections),
     route("/api/connections/username/{user}", GET=list_of_user, DELETE=close_of_user),
     route("/api/connections/{name}", GET=show, DELETE=close),
     route("/api/connections/{name}/channels", GET=list_channels),

@@ -16,16 +16,16 @@ from starlette.responses import JSONResponse, Response
 from warren.amqp.fields import Table, plain_table
 from warren.amqp.frames import body_of
 from warren.broker import relocate
-from warren.broker.arguments import STREAM
 from warren.broker.entry import Entry
 from warren.broker.message import NEVER
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import STREAM
 from warren.errors import ResourceLocked
 from warren.management import queues
-from warren.management.calls import Call, done, route
+from warren.management.calls import Call, deleted, found, route
 from warren.management.listing import Item
 from warren.management.messages import payload_to, properties_to
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, asks, gives, list_of, shape
 from warren.management.times import iso
 
@@ -178,17 +178,12 @@ def describe(entry: Entry, truncate: int) -> Item:
 
 @gives({200: _MESSAGE})
 async def show(call: Call) -> Response:
-    entry = relocate.find(readable(call), sequence_in(call))
-    if entry is None:
-        raise not_found()
-    return call.item(describe(entry, BODY_SHOWN))
+    return call.item(describe(found(relocate.find(readable(call), sequence_in(call))), BODY_SHOWN))
 
 
 async def delete(call: Call) -> Response:
     """Delete this one message. It is not dead-lettered."""
-    if not relocate.drop(removable(call), sequence_in(call)):
-        raise not_found()
-    return done()
+    return deleted(relocate.drop(removable(call), sequence_in(call)))
 
 
 def readable(call: Call) -> Queue:

@@ -6,31 +6,23 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.amqp.fields import plain_table
 from warren.amqp.methods import ExchangeDeclare, ExchangeDelete
 from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.pipeline import PipelineExchange, input_of
 from warren.broker.schedule import schedule_of
+from warren.broker.shapes import exchange_item
 from warren.broker.super_streams import is_super_stream, partitions
 from warren.management import bindings
 from warren.management.arguments import arguments_in, flag_in
-from warren.management.calls import Call, done, route
+from warren.management.calls import Call, done, found, route
 from warren.management.listing import Item
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 from warren.management.spec import ARGUMENTS, FLAG, TEXT, asks, takes
 
 
 def describe(call: Call, exchange: Exchange) -> Item:
-    item: Item = {
-        "name": exchange.name,
-        "vhost": exchange.vhost,
-        "type": exchange.type,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": plain_table(exchange.arguments),
-    }
+    item: Item = exchange_item(exchange)
     if exchange.policy is not None:
         item["policy"] = exchange.policy
     schedule = schedule_of(exchange)
@@ -102,10 +94,7 @@ def exchange_in(call: Call) -> str:
 
 
 def find(call: Call) -> Exchange:
-    exchange = call.vhost().exchanges.get(exchange_in(call))
-    if exchange is None:
-        raise not_found()
-    return exchange
+    return found(call.vhost().exchanges.get(exchange_in(call)))
 
 
 ROUTES: Final = [

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from warren.broker import administer
 from warren.broker.access import User
-from warren.management.calls import Call, Needs, done, route
-from warren.management.refusals import bad_request, not_found
+from warren.management.calls import Call, Needs, done, found, route
+from warren.management.refusals import bad_request
 from warren.management.spec import NUMBER, gives, takes
 
 
@@ -37,9 +37,7 @@ async def list_of_users(call: Call) -> Response:
 
 
 async def show_user(call: Call) -> Response:
-    user = call.node.access.find(call.path("user"))
-    if user is None:
-        raise not_found()
+    user = found(call.node.access.find(call.path("user")))
     return call.listing([{"user": user.name, "value": user.limits}] if user.limits and user in visible(call) else [])
 
 
@@ -61,9 +59,7 @@ async def put_user_limit(call: Call) -> Response:
 
 
 async def delete_user_limit(call: Call) -> Response:
-    user, name = call.node.access.find(call.path("user")), call.path("name")
-    if user is None:
-        raise not_found()
+    user, name = found(call.node.access.find(call.path("user"))), call.path("name")
     administer.set_user_limits(call.node, user.name, {key: user.limits[key] for key in user.limits if key != name})
     return done()
 

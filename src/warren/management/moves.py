@@ -17,9 +17,9 @@ from warren.broker import relocate, x_death
 from warren.broker.entry import Entry
 from warren.broker.vhost import VHost
 from warren.broker.x_death import Address
-from warren.management.calls import Call, route
+from warren.management.calls import Call, found, route
 from warren.management.contents import filter_from, removable, search, sequence_in
-from warren.management.refusals import Refusal, bad_request, not_found
+from warren.management.refusals import Refusal, bad_request
 from warren.management.spec import NUMBER, OBJECT, TEXT, gives, shape, takes
 
 COUNT_DEFAULT: Final = 100
@@ -37,9 +37,7 @@ async def move_one(call: Call) -> Response:
     """Move this one message to a queue, or to an exchange with a routing key."""
     queue, sequence = removable(call), sequence_in(call)
     address = address_in(call, await call.body())
-    entry = relocate.find(queue, sequence)
-    if entry is None:
-        raise not_found()
+    entry = found(relocate.find(queue, sequence))
     check_write(call, address)
     if not relocate.move(call.vhost(), entry, readdressed(entry, address), {}):
         raise Refusal(409, "not_moved", "no queue took the message, so it stays where it is")

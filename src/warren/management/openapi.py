@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -91,11 +92,17 @@ def _operation(resource: Resource, method: str, handler: Handler) -> dict[str, A
         operation["security"] = []
     elif resource.needs > Needs.NOTHING:
         operation["description"] = f"Needs the tag {resource.needs.name.lower()} or a greater one."
-    body = BODIES.get(handler)
+    body = BODIES.get(_function(handler))
     if body is not None:
         content = {"application/json": {"schema": body}}
         operation["requestBody"] = {"content": content, "required": bool(body.get("required"))}
     return operation
+
+
+def _function(handler: Handler) -> Callable[..., Any]:
+    """Under which spec.py has it: a method's is that of its class."""
+    function: Callable[..., Any] = getattr(handler, "__func__", handler)
+    return function
 
 
 def _summary(handler: Handler) -> str:
@@ -112,7 +119,7 @@ def _in_path(path: str) -> list[dict[str, Any]]:
 
 
 def _in_query(method: str, handler: Handler) -> list[dict[str, Any]]:
-    questions = dict(QUESTIONS.get(handler, {}))
+    questions = dict(QUESTIONS.get(_function(handler), {}))
     if method == "GET" and _is_listing(handler):
         questions |= _LISTING_QUESTIONS
     elif method == "GET":
@@ -121,11 +128,11 @@ def _in_query(method: str, handler: Handler) -> list[dict[str, Any]]:
 
 
 def _is_listing(handler: Handler) -> bool:
-    return handler.__name__.startswith("list_") and handler not in ANSWERS
+    return handler.__name__.startswith("list_") and _function(handler) not in ANSWERS
 
 
 def _responses(resource: Resource, method: str, handler: Handler) -> dict[str, Any]:
-    answers = ANSWERS.get(handler)
+    answers = ANSWERS.get(_function(handler))
     if answers is None and method == "GET":
         answers = {200: {"oneOf": [list_of(OBJECT), _PAGE]} if _is_listing(handler) else OBJECT}
     elif answers is None:

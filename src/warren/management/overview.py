@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from warren.broker.exchanges.types import KNOWN_TYPES
 from warren.broker.vhost import VHost
-from warren.management import channels, connections, queues
+from warren.management import queues
 from warren.management.calls import Call, Needs, route
 from warren.management.listing import Item
 from warren.management.refusals import not_found
@@ -82,9 +82,10 @@ def queue_totals(vhosts: list[VHost]) -> dict[str, int]:
 
 
 def object_totals(call: Call, vhosts: list[VHost]) -> dict[str, int]:
+    connections = call.connections()
     return {
-        "connections": len(connections.visible(call)),
-        "channels": len(channels.visible(call)),
+        "connections": len(connections),
+        "channels": sum(len(connection.channels) for connection in connections),
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
         "consumers": sum(int(queue.consumers.count) for vhost in vhosts for queue in vhost.queues.values()),

@@ -7,31 +7,14 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from warren.broker import administer
-from warren.broker.vhost import VHost
-from warren.management.calls import Call, Needs, done, route
+from warren.management.calls import Call, Needs, deleted, done, found, route
 from warren.management.listing import Item
 from warren.management.refusals import not_found
 from warren.management.spec import ANYTHING, takes
 
 
-def of_vhost(vhost: VHost) -> list[Item]:
-    """Limits and operator policies are parameters too, as in RabbitMQ."""
-    items: list[Item] = [
-        {"vhost": vhost.name, "component": component, "name": name, "value": value}
-        for (component, name), value in vhost.parameters.items()
-    ]
-    if vhost.limits:
-        items.append({"vhost": vhost.name, "component": "vhost-limits", "name": "limits", "value": vhost.limits})
-    for policy in vhost.policies.operator_policies.values():
-        value = {
-            key: value for key, value in administer.policy_definition(policy).items() if key not in ("vhost", "name")
-        }
-        items.append({"vhost": vhost.name, "component": "operator_policy", "name": policy.name, "value": value})
-    return items
-
-
 def found_in(call: Call) -> list[Item]:
-    items = [item for vhost in call.vhosts() for item in of_vhost(vhost)]
+    items = [item for vhost in call.vhosts() for item in administer.parameters_of(vhost)]
     if "component" in call.request.path_params:
         items = [item for item in items if item["component"] == call.path("component")]
     return items
@@ -42,10 +25,8 @@ async def list_parameters(call: Call) -> Response:
 
 
 async def show(call: Call) -> Response:
-    for item in found_in(call):
-        if item["name"] == call.path("name"):
-            return call.item(item)
-    raise not_found()
+    name = call.path("name")
+    return call.item(found(next((item for item in found_in(call) if item["name"] == name), None)))
 
 
 @takes("value", value=ANYTHING)
@@ -58,9 +39,8 @@ async def put(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
-    if not administer.clear_parameter(call.node, call.vhost().name, call.path("component"), call.path("name")):
-        raise not_found()
-    return done()
+    vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
+    return deleted(administer.clear_parameter(call.node, vhost, component, name))
 
 
 async def list_global(call: Call) -> Response:
@@ -84,9 +64,7 @@ async def put_global(call: Call) -> Response:
 
 
 async def delete_global(call: Call) -> Response:
-    if not administer.clear_global_parameter(call.node, call.path("name")):
-        raise not_found()
-    return done()
+    return deleted(administer.clear_global_parameter(call.node, call.path("name")))
 
 
 ROUTES: Final = [

@@ -7,43 +7,42 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.broker import administer
-from warren.broker.node import Node
-from warren.management.calls import Call, Needs, done, route
+from warren.broker.shapes import permission_item, topic_permission_item
+from warren.management.calls import Call, Needs, deleted, done, found, route
 from warren.management.listing import Item
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 from warren.management.spec import TEXT, takes
 
 _ACTIONS: Final = ("configure", "write", "read")
 
 
-def all_of(node: Node) -> list[Item]:
-    return [
-        {"user": user, "vhost": vhost, "configure": each.configure, "write": each.write, "read": each.read}
-        for (user, vhost), each in node.access.permissions.items()
-    ]
+def all_of(call: Call) -> list[Item]:
+    rights = call.node.access.permissions
+    return asked_for(call, [permission_item(*key, each) for key, each in rights.items()])
 
 
-def all_topics_of(node: Node) -> list[Item]:
-    return [
-        {"user": user, "vhost": vhost, "exchange": exchange, "write": each.write, "read": each.read}
-        for (user, vhost, exchange), each in node.access.topic_permissions.items()
-    ]
+def all_topics_of(call: Call) -> list[Item]:
+    rights = call.node.access.topic_permissions
+    return asked_for(call, [topic_permission_item(key[0], key[1], each) for key, each in rights.items()])
+
+
+def asked_for(call: Call, items: list[Item]) -> list[Item]:
+    """Of the virtual host and of the user in the path, where it names one."""
+    wanted = {name: call.path(name) for name in ("vhost", "user") if name in call.request.path_params}
+    return [item for item in items if all(item[name] == value for name, value in wanted.items())]
 
 
 async def list_permissions(call: Call) -> Response:
-    return call.listing(all_of(call.node))
+    return call.listing(all_of(call))
 
 
 async def list_of_vhost(call: Call) -> Response:
-    vhost = call.vhost().name
-    return call.listing([each for each in all_of(call.node) if each["vhost"] == vhost])
+    call.vhost()
+    return await list_permissions(call)
 
 
 async def show(call: Call) -> Response:
-    for each in all_of(call.node):
-        if (each["user"], each["vhost"]) == (call.path("user"), call.path("vhost")):
-            return call.item(each)
-    raise not_found()
+    return call.item(found(next(iter(all_of(call)), None)))
 
 
 @takes("configure", "write", "read", configure=TEXT, write=TEXT, read=TEXT)
@@ -56,26 +55,20 @@ async def put(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
-    if not administer.clear_permission(call.node, call.path("user"), call.path("vhost")):
-        raise not_found()
-    return done()
+    return deleted(administer.clear_permission(call.node, call.path("user"), call.path("vhost")))
 
 
 async def list_topics(call: Call) -> Response:
-    return call.listing(all_topics_of(call.node))
+    return call.listing(all_topics_of(call))
 
 
 async def list_topics_of_vhost(call: Call) -> Response:
-    vhost = call.vhost().name
-    return call.listing([each for each in all_topics_of(call.node) if each["vhost"] == vhost])
+    call.vhost()
+    return await list_topics(call)
 
 
 async def show_topics(call: Call) -> Response:
-    wanted = (call.path("user"), call.path("vhost"))
-    found = [each for each in all_topics_of(call.node) if (each["user"], each["vhost"]) == wanted]
-    if not found:
-        raise not_found()
-    return call.listing(found)
+    return call.listing(found(all_topics_of(call) or None))
 
 
 @takes("exchange", "write", "read", exchange=TEXT, write=TEXT, read=TEXT)

@@ -11,9 +11,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.management.calls import Call, Needs, done, route
+from warren.management.calls import Call, Needs, done, found, route
 from warren.management.pipeline_reports import PipelineReport
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 
 STATES: Final = ("starting", "running", "failed", "stopped", "finished")
 STATUS_MAX: Final = 256 * 1024
@@ -53,10 +53,7 @@ async def delete(call: Call) -> Response:
 
 
 def _found(call: Call) -> PipelineReport:
-    report = call.context.pipelines.reports.get((call.vhost().name, call.path("name")))
-    if report is None:
-        raise not_found()
-    return report
+    return found(call.context.pipelines.reports.get((call.vhost().name, call.path("name"))))
 
 
 ROUTES: Final = [

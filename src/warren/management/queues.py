@@ -12,12 +12,13 @@ from warren.amqp.fields import Field, Table, plain_table
 from warren.amqp.methods import QueueDeclare, QueueDelete, QueuePurge
 from warren.broker import change_queue
 from warren.broker.queue import Queue
+from warren.broker.shapes import queue_item
 from warren.broker.stream import Stream
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
-from warren.management.calls import Call, done, route
+from warren.management.calls import Call, done, found, route
 from warren.management.listing import Item, Lister
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 from warren.management.spec import ARGUMENTS, FLAG, OBJECT, TEXT, asks, gives, list_of, shape, takes
 from warren.management.times import iso
 
@@ -34,13 +35,8 @@ def describe(call: Call, queue: Queue) -> Item:
     key = ("queue", queue.vhost, queue.name)
     active = queue.consumers.active_one() if queue.single_active else None
     item: Item = {
-        "name": queue.name,
-        "vhost": queue.vhost,
-        "type": queue.type,
-        "durable": queue.durable,
-        "auto_delete": queue.auto_delete,
+        **queue_item(queue),
         "exclusive": queue.exclusive_owner is not None,
-        "arguments": plain_table(queue.arguments),
         "node": call.node.settings.node_name,
         "state": "running",
         "policy": queue.policy,
@@ -156,11 +152,8 @@ def rate_of(call: Call, name: str, queue: Queue) -> float:
 
 async def show(call: Call) -> Response:
     queue = find(call)
-    item = describe(call, queue)
-    item["consumer_details"] = [consumers.describe(call, each) for each in queue.consumers.all()]
-    item["incoming"] = []
-    item["deliveries"] = []
-    return call.item(item)
+    details = [consumers.describe(call, each) for each in queue.consumers.all()]
+    return call.item({**describe(call, queue), "consumer_details": details, "incoming": [], "deliveries": []})
 
 
 async def list_bindings(call: Call) -> Response:
@@ -250,10 +243,7 @@ async def act_on_mirrors(call: Call) -> Response:
 
 
 def find(call: Call) -> Queue:
-    queue = call.vhost().queues.get(call.path("name"))
-    if queue is None:
-        raise not_found()
-    return queue
+    return found(call.vhost().queues.get(call.path("name")))
 
 
 ROUTES: Final = [

@@ -9,9 +9,8 @@ from starlette.responses import JSONResponse, Response
 from warren.broker.entry import Entry
 from warren.broker.schedule import Schedule, schedule_of
 from warren.management import contents, exchanges
-from warren.management.calls import Call, done, route
+from warren.management.calls import Call, deleted, found, route
 from warren.management.listing import Item
-from warren.management.refusals import not_found
 from warren.management.spec import NUMBER, OBJECT, asks, gives, list_of, shape
 from warren.management.times import iso
 
@@ -50,16 +49,12 @@ async def browse(call: Call) -> Response:
 
 async def cancel(call: Call) -> Response:
     """It will never be routed."""
-    if not find(call, "write").cancel(contents.sequence_in(call)):
-        raise not_found()
-    return done()
+    return deleted(find(call, "write").cancel(contents.sequence_in(call)))
 
 
 def find(call: Call, action: str) -> Schedule:
     vhost, exchange = call.vhost_to_use(), exchanges.find(call)
-    schedule = schedule_of(exchange)
-    if schedule is None:
-        raise not_found()
+    schedule = found(schedule_of(exchange))
     call.node.access.check(call.user.name, vhost.name, "exchange", exchange.name, action)
     return schedule
 

@@ -14,7 +14,7 @@ from warren.amqp.properties import Properties
 from warren.broker.explain import Match, RouteStep
 from warren.broker.journey import Journey, Stage
 from warren.broker.rehearsal import rehearse
-from warren.management.calls import Call, Needs, done, route
+from warren.management.calls import Call, Needs, done, found, route
 from warren.management.listing import Item, Lister
 from warren.management.refusals import bad_request, not_found
 from warren.management.spec import NUMBER, OBJECT, TEXT, asks, gives, list_of, shape, takes
@@ -95,9 +95,7 @@ async def list_journeys(call: Call) -> Response:
 async def show(call: Call) -> Response:
     text = call.path("id")
     journey = call.node.journeys.find(int(text)) if text.isascii() and text.isdecimal() and len(text) < 19 else None
-    if journey is None:
-        raise not_found()
-    return JSONResponse(describe(journey))
+    return JSONResponse(describe(found(journey)))
 
 
 async def clear(call: Call) -> Response:

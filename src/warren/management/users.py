@@ -8,20 +8,21 @@ from starlette.responses import Response
 
 from warren.broker import administer, hashing
 from warren.broker.access import User
+from warren.broker.shapes import user_item
 from warren.management import permissions
-from warren.management.calls import Call, Needs, done, route
+from warren.management.calls import Call, Needs, deleted, done, found, route
 from warren.management.listing import Item
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 from warren.management.spec import TAGS, TEXT, TEXTS, gives, takes
 from warren.management.vhosts import tags_of
 
 
 async def list_users(call: Call) -> Response:
-    return call.listing([administer.user_definition(user) for user in call.node.access.users.values()])
+    return call.listing([user_item(user) for user in call.node.access.users.values()])
 
 
 async def show(call: Call) -> Response:
-    return call.item(administer.user_definition(find(call)))
+    return call.item(user_item(find(call)))
 
 
 @takes("tags", tags=TAGS, password=TEXT, password_hash=TEXT, hashing_algorithm=TEXT)
@@ -54,9 +55,7 @@ async def credentials_in(call: Call, body: Item) -> tuple[str, str]:
 
 
 async def delete(call: Call) -> Response:
-    if not administer.delete_user(call.node, call.path("user")):
-        raise not_found()
-    return done()
+    return deleted(administer.delete_user(call.node, call.path("user")))
 
 
 @takes("users", users=TEXTS)
@@ -77,24 +76,21 @@ async def list_idle(call: Call) -> Response:
     """Those who may use no virtual host at all."""
     allowed = {user for user, _ in call.node.access.permissions}
     users = [user for user in call.node.access.users.values() if user.name not in allowed]
-    return call.listing([administer.user_definition(user) for user in users])
+    return call.listing([user_item(user) for user in users])
 
 
 async def list_permissions(call: Call) -> Response:
-    name = find(call).name
-    return call.listing([each for each in permissions.all_of(call.node) if each["user"] == name])
+    find(call)
+    return await permissions.list_permissions(call)
 
 
 async def list_topic_permissions(call: Call) -> Response:
-    name = find(call).name
-    return call.listing([each for each in permissions.all_topics_of(call.node) if each["user"] == name])
+    find(call)
+    return await permissions.list_topics(call)
 
 
 def find(call: Call) -> User:
-    user = call.node.access.find(call.path("user"))
-    if user is None:
-        raise not_found()
-    return user
+    return found(call.node.access.find(call.path("user")))
 
 
 ROUTES: Final = [

@@ -7,26 +7,22 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.broker import administer
+from warren.broker.shapes import vhost_item
 from warren.broker.vhost import VHost
 from warren.management.arguments import flag_in
-from warren.management.calls import Call, Needs, done, route
+from warren.management.calls import Call, Needs, deleted, done, route
 from warren.management.listing import Item
 from warren.management.overview import queue_totals, totals
-from warren.management.refusals import bad_request, not_found
+from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, TAGS, TEXT, takes
 
 
 def describe(call: Call, vhost: VHost) -> Item:
-    key = ("vhost", vhost.name)
-    metadata: Item = {"description": vhost.description, "tags": vhost.tags}
-    if vhost.default_queue_type is not None:
-        metadata["default_queue_type"] = vhost.default_queue_type
+    key, item = ("vhost", vhost.name), vhost_item(vhost)
+    del item["limits"]
     return {
-        "name": vhost.name,
-        "description": vhost.description,
-        "tags": vhost.tags,
-        "default_queue_type": vhost.default_queue_type or "classic",
-        "metadata": metadata,
+        "default_queue_type": "classic",
+        **item,
         "tracing": vhost.tracing,
         "cluster_state": {call.node.settings.node_name: "running"},
         "message_stats": call.rates.details(key, totals([vhost]), call.now),
@@ -73,9 +69,7 @@ async def put(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
-    if not administer.delete_vhost(call.node, call.path("vhost")):
-        raise not_found()
-    return done()
+    return deleted(administer.delete_vhost(call.node, call.path("vhost")))
 
 
 def tags_of(value: object) -> list[str]:

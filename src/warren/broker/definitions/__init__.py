@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.broker.definitions.document import DefinitionsError, Item, items_of
 from warren.broker.definitions.people import Hasher, Permissions, TopicPermissions, Users
-from warren.broker.definitions.rules import GlobalParameters, OperatorPolicies, Parameters, Policies, VHostLimits
+from warren.broker.definitions.rules import GlobalParameters, Parameters, Policies, VHostLimits
 from warren.broker.definitions.section import Names, Section
 from warren.broker.definitions.topology import Bindings, Exchanges, Queues, VHosts
+from warren.broker.document import DefinitionsError, Item, items_of
+from warren.broker.policies import OPERATOR_POLICY, POLICY
 from warren.errors import AmqpError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def restore(node: Node, rows: list[tuple[str, tuple[str, ...], dict[str, object]
         by_kind.setdefault(kind, []).append(Item(f"stored {kind} {list(key)}", value))
     sections = _sections(None)
     # These rest on the vhosts alone, which come first.
-    sections[1:1] = [OperatorPolicies(), VHostLimits()]
+    sections[1:1] = [Policies("", OPERATOR_POLICY), VHostLimits("", "vhost_limit")]
     for section in sections:
         for item in by_kind.pop(section.kind, []):
             _apply(section, item, node)
@@ -93,16 +94,16 @@ def _apply(section: Section, item: Item, node: Node) -> None:
 def _sections(hasher: Hasher | None) -> list[Section]:
     """In the order in which one rests on the other."""
     return [
-        VHosts(),
+        VHosts("vhosts", "vhost"),
         Users(hasher),
-        Permissions(),
-        TopicPermissions(),
-        GlobalParameters(),
-        Parameters(),
-        Policies(),
-        Exchanges(),
-        Queues(),
-        Bindings(),
+        Permissions("permissions", "permission"),
+        TopicPermissions("topic_permissions", "topic_permission"),
+        GlobalParameters("global_parameters", "global_parameter"),
+        Parameters("parameters", "parameter"),
+        Policies("policies", POLICY),
+        Exchanges("exchanges", "exchange"),
+        Queues("queues", "queue"),
+        Bindings("bindings", "binding"),
     ]
 
 

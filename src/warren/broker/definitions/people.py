@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from warren.broker import administer, hashing
 from warren.broker.access import TAGS_MAX, USER_LIMITS, User
-from warren.broker.definitions.document import Item
 from warren.broker.definitions.section import Names, Section
+from warren.broker.document import Item
 from warren.broker.pattern import Pattern
 from warren.broker.pattern_syntax import PatternError
 from warren.broker.policies import ValidationFailed
+from warren.broker.shapes import UserRead, permission_item, topic_permission_item, user_item
 
 if TYPE_CHECKING:
     from warren.broker.node import Node
@@ -28,53 +29,45 @@ class Users(Section):
         self._hasher = hasher
 
     def check(self, item: Item, names: Names) -> bool:
-        name = item.name("name")
-        if not name:
+        user = UserRead(item)
+        if not user.name:
             raise item.error("name", "is empty")
-        if len(item.words("tags")) > TAGS_MAX:
+        if len(user.tags) > TAGS_MAX:
             raise item.error("tags", f"more than {TAGS_MAX} tags")
-        if item.fields.get("password") is not None:
-            self._check_password(item)
+        if user.password is not None:
+            self._check_password(item, user)
         else:
-            refusal = hashing.refusal_of(_algorithm(item), item.text_or("password_hash", ""))
+            refusal = hashing.refusal_of(user.algorithm, user.password_hash)
             if refusal:
                 key = "hashing_algorithm" if refusal.startswith("unknown") else "password_hash"
                 raise item.error(key, refusal)
         _limits(item)
-        names.users.add(name)
+        names.users.add(user.name)
         return True
 
-    def _check_password(self, item: Item) -> None:
+    def _check_password(self, item: Item, user: UserRead) -> None:
         if item.fields.get("password_hash") is not None:
             raise item.error("password", "stands beside a password_hash; only one of them may be given")
-        if not item.text("password"):
+        if not user.password:
             raise item.error("password", "is empty")
         if self._hasher is None:
             raise item.error("password", "only a password_hash can be imported here")
 
     def apply(self, item: Item, node: Node) -> None:
-        name = item.text("name")
-        algorithm, password_hash = _algorithm(item), item.text_or("password_hash", "")
-        if self._hasher is not None and item.fields.get("password") is not None:
-            algorithm, password_hash = self._hasher.hash(item.text("password"))
-        before = node.access.find(name)
+        user = UserRead(item)
+        if self._hasher is not None and user.password is not None:
+            user.algorithm, user.password_hash = self._hasher.hash(user.password)
+        before = node.access.find(user.name)
         limits = before.limits if before is not None and item.fields.get("limits") is None else _limits(item)
-        administer.put_user(node, User(name, password_hash, algorithm, item.words("tags"), limits))
+        administer.put_user(node, User(user.name, user.password_hash, user.algorithm, user.tags, limits))
 
     def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
-        return [administer.user_definition(node.access.users[name]) for name in sorted(node.access.users)]
+        return [user_item(node.access.users[name]) for name in sorted(node.access.users)]
 
 
 class Permissions(Section):
-    def __init__(self) -> None:
-        super().__init__("permissions", "permission")
-
     def check(self, item: Item, names: Names) -> bool:
-        names.user(item)
-        names.vhost(item)
-        for action in ("configure", "write", "read"):
-            _check_pattern(item, action)
-        return True
+        return _check_rights(item, names, ("configure", "write", "read"))
 
     def apply(self, item: Item, node: Node) -> None:
         administer.set_permission(
@@ -82,33 +75,14 @@ class Permissions(Section):
         )
 
     def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
-        exported: list[dict[str, object]] = []
-        for user, place in sorted(node.access.permissions):
-            if vhost is None or place == vhost:
-                permission = node.access.permissions[(user, place)]
-                exported.append(
-                    {
-                        "user": user,
-                        "vhost": place,
-                        "configure": permission.configure,
-                        "write": permission.write,
-                        "read": permission.read,
-                    }
-                )
-        return exported
+        rights = node.access.permissions
+        return [permission_item(key[0], key[1], rights[key]) for key in sorted(rights) if vhost in (None, key[1])]
 
 
 class TopicPermissions(Section):
-    def __init__(self) -> None:
-        super().__init__("topic_permissions", "topic_permission")
-
     def check(self, item: Item, names: Names) -> bool:
-        names.user(item)
-        names.vhost(item)
         item.name("exchange")
-        for action in ("write", "read"):
-            _check_pattern(item, action)
-        return True
+        return _check_rights(item, names, ("write", "read"))
 
     def apply(self, item: Item, node: Node) -> None:
         administer.set_topic_permission(
@@ -116,31 +90,19 @@ class TopicPermissions(Section):
         )
 
     def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
-        exported: list[dict[str, object]] = []
-        for user, place, exchange in sorted(node.access.topic_permissions):
-            if vhost is None or place == vhost:
-                permission = node.access.topic_permissions[(user, place, exchange)]
-                exported.append(
-                    {
-                        "user": user,
-                        "vhost": place,
-                        "exchange": exchange,
-                        "write": permission.write,
-                        "read": permission.read,
-                    }
-                )
-        return exported
+        rights = node.access.topic_permissions
+        return [topic_permission_item(key[0], key[1], rights[key]) for key in sorted(rights) if vhost in (None, key[1])]
 
 
-def _check_pattern(item: Item, key: str) -> None:
-    try:
-        Pattern(item.text(key))
-    except PatternError as error:
-        raise item.error(key, str(error)) from None
-
-
-def _algorithm(item: Item) -> str:
-    return item.text_or("hashing_algorithm", hashing.SHA256)
+def _check_rights(item: Item, names: Names, actions: tuple[str, ...]) -> bool:
+    names.user(item)
+    names.vhost(item)
+    for action in actions:
+        try:
+            Pattern(item.text(action))
+        except PatternError as error:
+            raise item.error(action, str(error)) from None
+    return True
 
 
 def _limits(item: Item) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warren.broker.definitions.document import Item
+from warren.broker.document import Item
 from warren.broker.exchanges.base import Exchange
 
 if TYPE_CHECKING:
@@ -65,9 +65,11 @@ class Section:
 
     def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
         """Everything, or what belongs to one vhost."""
+        exported: list[dict[str, object]] = []
+        for name in sorted(node.vhosts):
+            if vhost is None or name == vhost:
+                exported += self.export_of(node.vhosts[name])
+        return exported
+
+    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
         return []
-
-
-def vhosts_of(node: Node, vhost: str | None) -> list[VHost]:
-    """All of them by name, or the one."""
-    return [node.vhosts[name] for name in sorted(node.vhosts) if vhost is None or name == vhost]

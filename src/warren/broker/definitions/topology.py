@@ -7,13 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.amqp.fields import plain_table
 from warren.broker import administer
-from warren.broker.arguments import CLASSIC, QUEUE_TYPES, check_queue_arguments, queue_type
-from warren.broker.definitions.document import Item
-from warren.broker.definitions.section import Names, Section, vhosts_of
+from warren.broker.arguments import check_queue_arguments, queue_type
+from warren.broker.definitions.section import Names, Section
+from warren.broker.document import Item
 from warren.broker.exchanges.base import Binding, Destination
 from warren.broker.exchanges.types import create
+from warren.broker.queue_settings import CLASSIC, QUEUE_TYPES
+from warren.broker.shapes import (
+    BindingRead,
+    QueueRead,
+    VHostRead,
+    binding_item,
+    exchange_from,
+    exchange_item,
+    queue_item,
+    vhost_item,
+)
 from warren.broker.vhost import PREDECLARED, VHost
 from warren.errors import AmqpError
 
@@ -25,19 +35,11 @@ _RESERVED: Final = "amq."
 
 
 class VHosts(Section):
-    def __init__(self) -> None:
-        super().__init__("vhosts", "vhost")
-
     def check(self, item: Item, names: Names) -> bool:
-        name = item.name("name")
+        vhost = VHostRead(item)
+        name, type_ = vhost.name, vhost.default_queue_type
         if not name:
             raise item.error("name", "is empty")
-        item.text_or("description", "")
-        item.words("tags")
-        metadata = _metadata(item)
-        metadata.text_or("description", "")
-        metadata.words("tags")
-        type_ = _default_queue_type(item)
         if type_ is not None and type_ not in QUEUE_TYPES:
             raise item.error("default_queue_type", f"{type_} is not a valid queue type")
         if name not in names.vhosts:
@@ -47,94 +49,55 @@ class VHosts(Section):
         return True
 
     def apply(self, item: Item, node: Node) -> None:
-        metadata = _metadata(item)
-        administer.update_vhost(
-            node,
-            item.text("name"),
-            item.text_or("description", metadata.text_or("description", "")),
-            item.words("tags") or metadata.words("tags"),
-            _default_queue_type(item),
-        )
+        vhost = VHostRead(item)
+        administer.update_vhost(node, vhost.name, vhost.description, vhost.tags, vhost.default_queue_type)
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
-        return [administer.vhost_definition(place) for place in vhosts_of(node, vhost)]
+    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
+        return [vhost_item(vhost)]
 
 
 class Exchanges(Section):
-    def __init__(self) -> None:
-        super().__init__("exchanges", "exchange")
-
     def check(self, item: Item, names: Names) -> bool:
         vhost = names.vhost(item)
-        name, type_ = item.name("name"), item.text("type")
-        durable, auto_delete = item.flag("durable", True), item.flag("auto_delete", False)
-        internal, arguments = item.flag("internal", False), item.table("arguments")
         try:
-            exchange = create(type_, vhost, name, durable, auto_delete, internal, arguments)
+            exchange = exchange_from(item)
         except AmqpError as error:
             raise item.refused(error.explanation) from None
-        if _is_reserved_exchange(name):
+        if _is_reserved_exchange(exchange.name):
             return False
-        names.exchanges.setdefault((vhost, name), exchange)
+        names.exchanges.setdefault((vhost, exchange.name), exchange)
         return True
 
     def apply(self, item: Item, node: Node) -> None:
         vhost = administer.vhost_of(node, item.text("vhost"))
-        vhost.add_exchange(
-            item.text("name"),
-            item.text("type"),
-            item.flag("durable", True),
-            item.flag("auto_delete", False),
-            item.flag("internal", False),
-            item.table("arguments"),
-            item.text_or("incarnation", ""),
-        )
+        vhost.install_exchange(exchange_from(item), item.text_or("incarnation", ""))
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
-        exported: list[dict[str, object]] = []
-        for place in vhosts_of(node, vhost):
-            for name in sorted(place.exchanges):
-                exchange = place.exchanges[name]
-                if not _is_reserved_exchange(name):
-                    exported.append(
-                        {
-                            "name": name,
-                            "vhost": place.name,
-                            "type": exchange.type,
-                            "durable": exchange.durable,
-                            "auto_delete": exchange.auto_delete,
-                            "internal": exchange.internal,
-                            "arguments": plain_table(exchange.arguments),
-                        }
-                    )
-        return exported
+    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
+        names = [name for name in sorted(vhost.exchanges) if not _is_reserved_exchange(name)]
+        return [exchange_item(vhost.exchanges[name]) for name in names]
 
 
 class Queues(Section):
-    def __init__(self) -> None:
-        super().__init__("queues", "queue")
-
     def check(self, item: Item, names: Names) -> bool:
-        vhost, name = names.vhost(item), item.name("name")
-        durable, auto_delete = item.flag("durable", True), item.flag("auto_delete", False)
-        if name.startswith(_RESERVED):
-            names.passed_over.add((vhost, name))
+        vhost = names.vhost(item)
+        if item.name("name").startswith(_RESERVED):
+            names.passed_over.add((vhost, item.name("name")))
             return False
-        if not name:
+        queue = QueueRead(item)
+        if not queue.name:
             raise item.error("name", "is empty")
-        arguments = item.table("arguments")
-        type_ = queue_type(arguments)
+        type_ = queue_type(queue.arguments)
         if type_ not in QUEUE_TYPES:
             raise item.error("arguments.x-queue-type", f"unsupported queue type '{type_}'")
         try:
-            check_queue_arguments(arguments, type_, name, vhost)
+            check_queue_arguments(queue.arguments, type_, queue.name, vhost)
         except AmqpError as error:
             raise item.error("arguments", error.explanation) from None
-        if type_ != CLASSIC and (not durable or auto_delete):
-            key = "auto_delete" if durable else "durable"
+        if type_ != CLASSIC and (not queue.durable or queue.auto_delete):
+            key = "auto_delete" if queue.durable else "durable"
             raise item.error(key, f"a {type_} queue is durable and never deleted automatically")
-        if not names.has_queue(vhost, name):
-            names.queues.add((vhost, name))
+        if not names.has_queue(vhost, queue.name):
+            names.queues.add((vhost, queue.name))
             self._check_limit(item, names, vhost)
         return True
 
@@ -148,87 +111,47 @@ class Queues(Section):
             raise item.refused(f"would exceed the limit of {limit} queue(s) in vhost '{vhost}'")
 
     def apply(self, item: Item, node: Node) -> None:
-        vhost = administer.vhost_of(node, item.text("vhost"))
-        durable, auto_delete = item.flag("durable", True), item.flag("auto_delete", False)
-        arguments = vhost.with_default_type(item.table("arguments"), durable, False, auto_delete)
-        # Only what was recorded has an incarnation: the messages that the store kept for it.
-        vhost.add_queue(item.text("name"), durable, auto_delete, arguments, item.text_or("incarnation", ""))
+        vhost, queue = administer.vhost_of(node, item.text("vhost")), QueueRead(item)
+        arguments = vhost.with_default_type(queue.arguments, queue.durable, False, queue.auto_delete)
+        vhost.add_queue(queue.name, queue.durable, queue.auto_delete, arguments, queue.incarnation)
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
-        exported: list[dict[str, object]] = []
-        for place in vhosts_of(node, vhost):
-            for name in sorted(place.queues):
-                queue = place.queues[name]
-                if _is_exported(queue):
-                    exported.append(
-                        {
-                            "name": name,
-                            "vhost": place.name,
-                            "type": queue.type,
-                            "durable": queue.durable,
-                            "auto_delete": queue.auto_delete,
-                            "arguments": plain_table(queue.arguments),
-                        }
-                    )
-        return exported
+    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
+        queues = [vhost.queues[name] for name in sorted(vhost.queues)]
+        return [queue_item(queue) for queue in queues if _is_exported(queue)]
 
 
 class Bindings(Section):
-    def __init__(self) -> None:
-        super().__init__("bindings", "binding")
-
     def check(self, item: Item, names: Names) -> bool:
-        vhost, source, destination = names.vhost(item), item.text("source"), item.text("destination")
-        kind = item.text("destination_type")
-        routing_key, arguments = item.name("routing_key"), item.table("arguments")
-        if kind not in ("queue", "exchange"):
+        vhost, read = names.vhost(item), BindingRead(item)
+        if read.kind not in ("queue", "exchange"):
             raise item.error("destination_type", "must be queue or exchange")
         # Those of the default exchange are there by themselves.
-        if (vhost, destination) in names.passed_over or source == "":
+        if (vhost, read.destination) in names.passed_over or read.source == "":
             return False
-        exchange = names.exchange(vhost, source)
+        exchange = names.exchange(vhost, read.source)
         if exchange is None:
-            raise item.error("source", f"no exchange '{source}' in vhost '{vhost}'")
-        is_there = (
-            names.has_queue(vhost, destination) if kind == "queue" else names.exchange(vhost, destination) is not None
-        )
-        if not is_there:
-            raise item.error("destination", f"no {kind} '{destination}' in vhost '{vhost}'")
+            raise item.error("source", f"no exchange '{read.source}' in vhost '{vhost}'")
+        to_exchange = read.kind == "exchange"
+        if not (names.exchange(vhost, read.destination) if to_exchange else names.has_queue(vhost, read.destination)):
+            raise item.error("destination", f"no {read.kind} '{read.destination}' in vhost '{vhost}'")
         try:
-            target = Destination(vhost, destination, kind == "exchange")
-            exchange.check_binding(Binding(source, target, routing_key, arguments))
+            target = Destination(vhost, read.destination, to_exchange)
+            exchange.check_binding(Binding(read.source, target, read.routing_key, read.arguments))
         except AmqpError as error:
             raise item.refused(error.explanation) from None
         return True
 
     def apply(self, item: Item, node: Node) -> None:
-        administer.vhost_of(node, item.text("vhost")).add_binding(
-            item.text("source"),
-            item.text("destination_type"),
-            item.text("destination"),
-            item.text("routing_key"),
-            item.table("arguments"),
-        )
+        vhost, read = administer.vhost_of(node, item.text("vhost")), BindingRead(item)
+        vhost.add_binding(read.source, read.kind, read.destination, read.routing_key, read.arguments)
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
+    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
         exported: list[dict[str, object]] = []
-        for place in vhosts_of(node, vhost):
-            for name in sorted(place.exchanges):
-                for binding in place.exchanges[name].bindings.values():
-                    if name and _leads_to_exported(place, binding.destination):
-                        exported.append(_binding_definition(place.name, binding))
+        for name in sorted(vhost.exchanges):
+            for binding in vhost.exchanges[name].bindings.values():
+                if name and _leads_to_exported(vhost, binding.destination):
+                    exported.append(binding_item(binding))
         return exported
-
-
-def _binding_definition(vhost: str, binding: Binding) -> dict[str, object]:
-    return {
-        "source": binding.source,
-        "vhost": vhost,
-        "destination": binding.destination.name,
-        "destination_type": "exchange" if binding.destination.is_exchange else "queue",
-        "routing_key": binding.routing_key,
-        "arguments": plain_table(binding.arguments),
-    }
 
 
 def _leads_to_exported(vhost: VHost, destination: Destination) -> bool:
@@ -245,14 +168,3 @@ def _is_exported(queue: Queue) -> bool:
 
 def _is_reserved_exchange(name: str) -> bool:
     return name == "" or name.startswith(_RESERVED)
-
-
-def _metadata(item: Item) -> Item:
-    return Item(f"{item.place}.metadata", item.object("metadata"))
-
-
-def _default_queue_type(item: Item) -> str | None:
-    """RabbitMQ writes rabbit_quorum_queue, quorum or undefined, here or there."""
-    text = item.text_or("default_queue_type", _metadata(item).text_or("default_queue_type", "undefined"))
-    name = text.removeprefix("rabbit_").removesuffix("_queue")
-    return None if name in ("undefined", "") else name
