@@ -110,19 +110,23 @@ def delete(channel: Channel, method: ExchangeDelete) -> None:
 
 
 def bind(channel: Channel, method: ExchangeBind) -> None:
-    source, destination = strip_line_ends(method.source), strip_line_ends(method.destination)
-    check_binding(channel, source, "exchange", destination, method.routing_key)
+    source, destination = _checked_ends(channel, method.source, method.destination, method.routing_key)
     channel.vhost.add_binding(source, "exchange", destination, method.routing_key, method.arguments)
     if not method.no_wait:
         channel.connection.send(replies.exchange_bind_ok(channel.number))
 
 
 def unbind(channel: Channel, method: ExchangeUnbind) -> None:
-    source, destination = strip_line_ends(method.source), strip_line_ends(method.destination)
-    check_binding(channel, source, "exchange", destination, method.routing_key)
+    source, destination = _checked_ends(channel, method.source, method.destination, method.routing_key)
     channel.vhost.remove_binding(source, "exchange", destination, method.routing_key, method.arguments)
     if not method.no_wait:
         channel.connection.send(replies.exchange_unbind_ok(channel.number))
+
+
+def _checked_ends(channel: Channel, source: str, destination: str, key: str) -> tuple[str, str]:
+    source, destination = strip_line_ends(source), strip_line_ends(destination)
+    check_binding(channel, source, "exchange", destination, key)
+    return source, destination
 
 
 def check_binding(channel: Channel, source: str, kind: str, destination: str, key: str) -> None:

@@ -129,7 +129,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> None:
     queue, key = _names(channel, method.queue, method.routing_key)
     exchange = strip_line_ends(method.exchange)
     check_binding(channel, exchange, "queue", queue, key)
-    if channel.vhost.has_binding(exchange, "queue", queue, key, method.arguments):
+    if channel.vhost.find_binding(exchange, "queue", queue, key, method.arguments) is not None:
         _check_lock(channel, queue)
     channel.vhost.remove_binding(exchange, "queue", queue, key, method.arguments)
     channel.connection.send(replies.queue_unbind_ok(channel.number))

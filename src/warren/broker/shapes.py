@@ -81,24 +81,13 @@ class UserRead:
         self.algorithm = item.text_or("hashing_algorithm", hashing.SHA256)
 
 
-def permission_item(user: str, vhost: str, permission: Permission) -> dict[str, object]:
-    return {
-        "user": user,
-        "vhost": vhost,
-        "configure": permission.configure,
-        "write": permission.write,
-        "read": permission.read,
-    }
+def permission_item(user: str, vhost: str, rights: Permission) -> dict[str, object]:
+    shown: dict[str, object] = {"user": user, "vhost": vhost, "configure": rights.configure}
+    return {**shown, "write": rights.write, "read": rights.read}
 
 
-def topic_permission_item(user: str, vhost: str, permission: TopicPermission) -> dict[str, object]:
-    return {
-        "user": user,
-        "vhost": vhost,
-        "exchange": permission.exchange,
-        "write": permission.write,
-        "read": permission.read,
-    }
+def topic_permission_item(user: str, vhost: str, rights: TopicPermission) -> dict[str, object]:
+    return {"user": user, "vhost": vhost, "exchange": rights.exchange, "write": rights.write, "read": rights.read}
 
 
 # -- exchanges, queues, bindings ---------------------------------------------------------------------------------------

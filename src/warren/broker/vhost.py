@@ -236,28 +236,23 @@ class VHost:
         self, source: str, destination_type: str, destination: str, routing_key: str, arguments: Table
     ) -> bool:
         """What is not there is no error, whichever part is missing."""
-        exchange = self.exchanges.get(source)
-        target = self._find(destination_type, destination)
-        if exchange is None or target is None:
-            return False
-        binding = exchange.unbind(Binding(source, target, routing_key, arguments).identity)
+        binding = self.find_binding(source, destination_type, destination, routing_key, arguments)
         if binding is None:
             return False
-        self._incoming[target].remove(binding)
-        self.node.unrecord("binding", binding_key(binding))
+        exchange = self.exchanges[source]
+        self._forget_binding(exchange, binding)
         self.node.topology_changed()
-        self.node.events.binding("deleted", self.name, binding)
         self._delete_if_unused(exchange)
         return True
 
-    def has_binding(
+    def find_binding(
         self, source: str, destination_type: str, destination: str, routing_key: str, arguments: Table
-    ) -> bool:
+    ) -> Binding | None:
         exchange = self.exchanges.get(source)
         target = self._find(destination_type, destination)
         if exchange is None or target is None:
-            return False
-        return Binding(source, target, routing_key, arguments).identity in exchange.bindings
+            return None
+        return exchange.bindings.get(Binding(source, target, routing_key, arguments).identity)
 
     def bindings_to(self, destination: Destination) -> list[Binding]:
         return list(self._incoming.get(destination, []))

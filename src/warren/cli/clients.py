@@ -8,6 +8,7 @@ import click
 
 from warren.cli.api import Api, url_option
 from warren.cli.output import json_option, show_rows
+from warren.cli.resources import list_command
 
 _CONNECTIONS: Final = ("name", "user", "vhost", "state", "channels", "ssl", "recv_oct", "send_oct")
 _CHANNELS: Final = ("name", "user", "vhost", "consumer_count", "messages_unacknowledged", "messages_unconfirmed")
@@ -19,12 +20,7 @@ def connections() -> None:
     """List connections, and close them."""
 
 
-@connections.command("list")
-@json_option
-@url_option
-def list_connections(as_json: bool, url: str) -> None:
-    """List the connections."""
-    show_rows(Api(url).get("connections"), _CONNECTIONS, as_json)
+connections.add_command(list_command("connections", _CONNECTIONS, "List the connections.", in_vhost=False))
 
 
 @connections.command()
@@ -40,12 +36,7 @@ def close(name: str | None, user: str | None, reason: str, url: str) -> None:
     Api(url, headers={"X-Reason": reason}).delete(*where)
 
 
-@click.command()
-@json_option
-@url_option
-def channels(as_json: bool, url: str) -> None:
-    """List the channels."""
-    show_rows(Api(url).get("channels"), _CHANNELS, as_json)
+channels = list_command("channels", _CHANNELS, "List the channels.", in_vhost=False, called="channels")
 
 
 @click.command()

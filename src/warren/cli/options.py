@@ -13,6 +13,7 @@ from warren.cli.api import DEFAULT_URL, Api
 from warren.errors import WarrenError
 
 vhost_option = click.option("--vhost", default="/", show_default=True, help="Virtual host.")
+transient_option = click.option("--transient", is_flag=True, help="Gone after a restart.")
 header_option = click.option(
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; NAME:=VALUE is JSON. May be repeated."
 )

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, vhost_option
+from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, transient_option, vhost_option
 from warren.cli.output import json_option, show_item, show_rows
+from warren.cli.resources import delete_command
 from warren.errors import WarrenError
 
 STEP: Final = 500
@@ -49,7 +50,7 @@ def show(name: str, as_json: bool, vhost: str, url: str) -> None:
 @queues.command()
 @click.argument("name")
 @click.option("--type", "type_", help="classic, quorum or stream.")
-@click.option("--transient", is_flag=True, help="Gone after a restart.")
+@transient_option
 @click.option("--auto-delete", is_flag=True, help="Gone with its last consumer.")
 @argument_option
 @vhost_option
@@ -82,13 +83,11 @@ def change(name: str, arguments: tuple[str, ...], unset: tuple[str, ...], as_jso
     show_rows(answer["differences"], ("argument", "current", "wanted"), as_json)
 
 
-@queues.command()
-@click.argument("name", type=QUEUE)
-@vhost_option
-@url_option
-def purge(name: str, vhost: str, url: str) -> None:
-    """Delete all messages that are ready in the queue NAME."""
-    Api(url).delete("queues", vhost, name, "contents")
+queues.add_command(
+    delete_command(
+        "queues", "Delete all messages that are ready in the queue NAME.", QUEUE, called="purge", within="contents"
+    )
+)
 
 
 @queues.command()

@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, vhost_option
-from warren.cli.output import json_option, show_rows
+from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, transient_option, vhost_option
 from warren.cli.queues import queues
+from warren.cli.resources import delete_command, list_command
 from warren.errors import WarrenError
 
 _EXCHANGES: Final = ("name", "type", "durable", "internal", "arguments")
@@ -24,22 +24,8 @@ def exchanges() -> None:
     """List, declare and delete exchanges."""
 
 
-@exchanges.command("list")
-@json_option
-@vhost_option
-@url_option
-def list_exchanges(as_json: bool, vhost: str, url: str) -> None:
-    """List the exchanges of a virtual host."""
-    show_rows(Api(url).get("exchanges", vhost), _EXCHANGES, as_json)
-
-
-@exchanges.command("delete")
-@click.argument("name", type=EXCHANGE)
-@vhost_option
-@url_option
-def delete_exchange(name: str, vhost: str, url: str) -> None:
-    """Delete the exchange NAME with its bindings."""
-    Api(url).delete("exchanges", vhost, name)
+exchanges.add_command(list_command("exchanges", _EXCHANGES, "List the exchanges of a virtual host."))
+exchanges.add_command(delete_command("exchanges", "Delete the exchange NAME with its bindings.", EXCHANGE))
 
 
 @click.group()
@@ -54,7 +40,7 @@ declare.add_command(queues.commands["declare"], "queue")
 @declare.command("exchange")
 @click.argument("name")
 @click.option("--type", "type_", default="direct", show_default=True, help="direct, fanout, topic, headers, ...")
-@click.option("--transient", is_flag=True, help="Gone after a restart.")
+@transient_option
 @click.option("--auto-delete", is_flag=True, help="Gone with its last binding.")
 @click.option("--internal", is_flag=True, help="Clients cannot publish to it.")
 @argument_option
@@ -103,13 +89,7 @@ def bindings() -> None:
     """List and delete bindings; `warren declare binding` makes them."""
 
 
-@bindings.command("list")
-@json_option
-@vhost_option
-@url_option
-def list_bindings(as_json: bool, vhost: str, url: str) -> None:
-    """List the bindings of a virtual host."""
-    show_rows(Api(url).get("bindings", vhost), _BINDINGS, as_json)
+bindings.add_command(list_command("bindings", _BINDINGS, "List the bindings of a virtual host."))
 
 
 @bindings.command("delete")
@@ -130,13 +110,8 @@ def policies() -> None:
     """List, set and delete policies."""
 
 
-@policies.command("list")
-@json_option
-@vhost_option
-@url_option
-def list_policies(as_json: bool, vhost: str, url: str) -> None:
-    """List the policies of a virtual host."""
-    show_rows(Api(url).get("policies", vhost), _POLICIES, as_json)
+policies.add_command(list_command("policies", _POLICIES, "List the policies of a virtual host."))
+policies.add_command(delete_command("policies", "Delete the policy NAME."))
 
 
 @policies.command("set")
@@ -157,26 +132,13 @@ def set_policy(name: str, pattern: str, definition: str, apply_to: str, priority
     Api(url).put("policies", vhost, name, body=body)
 
 
-@policies.command("delete")
-@click.argument("name")
-@vhost_option
-@url_option
-def delete_policy(name: str, vhost: str, url: str) -> None:
-    """Delete the policy NAME."""
-    Api(url).delete("policies", vhost, name)
-
-
 @click.group()
 def vhosts() -> None:
     """List, add and delete virtual hosts, and turn their firehose on and off."""
 
 
-@vhosts.command("list")
-@json_option
-@url_option
-def list_vhosts(as_json: bool, url: str) -> None:
-    """List the virtual hosts."""
-    show_rows(Api(url).get("vhosts"), _VHOSTS, as_json)
+vhosts.add_command(list_command("vhosts", _VHOSTS, "List the virtual hosts.", in_vhost=False))
+vhosts.add_command(delete_command("vhosts", "Delete the virtual host NAME with all that is in it.", in_vhost=False))
 
 
 @vhosts.command("add")
@@ -186,14 +148,6 @@ def list_vhosts(as_json: bool, url: str) -> None:
 def add_vhost(name: str, description: str, url: str) -> None:
     """Add the virtual host NAME."""
     Api(url).put("vhosts", name, body={"description": description})
-
-
-@vhosts.command("delete")
-@click.argument("name")
-@url_option
-def delete_vhost(name: str, url: str) -> None:
-    """Delete the virtual host NAME with all that is in it."""
-    Api(url).delete("vhosts", name)
 
 
 @vhosts.command("firehose")

@@ -7,6 +7,7 @@ import click
 from warren.cli.api import Api, url_option
 from warren.cli.options import vhost_option
 from warren.cli.output import json_option, show_rows
+from warren.cli.resources import delete_command
 
 
 @click.group()
@@ -33,12 +34,7 @@ def list_(as_json: bool, url: str) -> None:
     show_rows(rows, ("name", "tags"), as_json)
 
 
-@users.command()
-@click.argument("name")
-@url_option
-def delete(name: str, url: str) -> None:
-    """Delete the user NAME."""
-    Api(url).delete("users", name)
+users.add_command(delete_command("users", "Delete the user NAME.", in_vhost=False))
 
 
 @users.command("set-permissions")
@@ -67,10 +63,6 @@ def permissions(name: str | None, as_json: bool, url: str) -> None:
     show_rows(rows, ("user", "vhost", "configure", "write", "read"), as_json)
 
 
-@users.command("clear-permissions")
-@click.argument("name")
-@vhost_option
-@url_option
-def clear_permissions(name: str, vhost: str, url: str) -> None:
-    """Take all rights in a virtual host from the user NAME."""
-    Api(url).delete("permissions", vhost, name)
+users.add_command(
+    delete_command("permissions", "Take all rights in a virtual host from the user NAME.", called="clear-permissions")
+)

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from warren.amqp.methods import Method
 from warren.broker.access import User
+from warren.broker.channel import Channel
 from warren.broker.connection import Connection
 from warren.broker.definitions import Hasher
 from warren.broker.node import Node
@@ -89,6 +90,9 @@ _REFUSALS: Final = {
 }
 
 
+Owned = TypeVar("Owned", Connection, Channel)
+
+
 class Call:
     def __init__(self, request: Request, context: Context, user: User) -> None:
         self.request = request
@@ -129,6 +133,12 @@ class Call:
             and vhost in (None, connection.vhost)
             and (self.user.is_monitoring() or connection.user == self.user.name)
         ]
+
+    def owned(self, named: list[Owned]) -> Owned:
+        """The one of that name, for its user and for those who see everything."""
+        thing = found(next(iter(named), None))
+        self.check_owner(thing.user, self.user.is_monitoring())
+        return thing
 
     def check_owner(self, user: str, is_privileged: bool) -> None:
         if not is_privileged and user != self.user.name:

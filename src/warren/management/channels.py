@@ -11,7 +11,6 @@ from warren.management import consumers
 from warren.management.calls import Call, route
 from warren.management.listing import Item
 from warren.management.names import channel_name
-from warren.management.refusals import not_found
 
 
 def describe(call: Call, channel: Channel) -> Item:
@@ -61,13 +60,8 @@ async def show(call: Call) -> Response:
 
 
 def find(call: Call) -> Channel:
-    name = call.path("name")
-    for connection in call.node.connections.values():
-        for channel in connection.channels.values():
-            if channel_name(channel) == name:
-                call.check_owner(connection.user, call.user.is_monitoring())
-                return channel
-    raise not_found()
+    everyone = [channel for each in call.node.connections.values() for channel in each.channels.values()]
+    return call.owned([channel for channel in everyone if channel_name(channel) == call.path("name")])
 
 
 ROUTES: Final = [

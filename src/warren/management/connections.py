@@ -11,7 +11,6 @@ from warren.broker.connection import Connection
 from warren.management import channels
 from warren.management.calls import Call, done, route
 from warren.management.listing import Item
-from warren.management.refusals import not_found
 
 DEFAULT_REASON: Final = "Closed via management plugin"
 
@@ -88,12 +87,8 @@ async def close_of_user(call: Call) -> Response:
 
 
 def find(call: Call) -> Connection:
-    name = call.path("name")
-    for connection in call.node.connections.values():
-        if connection.vhost is not None and connection.name == name:
-            call.check_owner(connection.user, call.user.is_monitoring())
-            return connection
-    raise not_found()
+    everyone = call.node.connections.values()
+    return call.owned([each for each in everyone if each.vhost is not None and each.name == call.path("name")])
 
 
 ROUTES: Final = [

@@ -24,9 +24,9 @@ from warren.errors import ResourceLocked
 from warren.management import queues
 from warren.management.calls import Call, deleted, found, route
 from warren.management.listing import Item
-from warren.management.messages import payload_to, properties_to
+from warren.management.messages import MESSAGE, payload_to, properties_to
 from warren.management.refusals import bad_request
-from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, asks, gives, list_of, shape
+from warren.management.spec import FLAG, NUMBER, TEXT, asks, gives, list_of, shape
 from warren.management.times import iso
 
 # Messages that one step looks at, one request looks at, and one answer shows.
@@ -37,17 +37,7 @@ COUNT_MAX: Final = 500
 BODY_SHOWN: Final = 50_000
 _STAMP: Final = "timestamp_in_ms"
 
-_MESSAGE: Final = shape(
-    ("sequence", "exchange", "routing_key", "properties", "payload", "payload_bytes", "redelivered"),
-    sequence=NUMBER,
-    exchange=TEXT,
-    routing_key=TEXT,
-    redelivered=FLAG,
-    properties=OBJECT,
-    payload=TEXT,
-    payload_bytes=NUMBER,
-    payload_encoding=TEXT,
-)
+_MESSAGE: Final = shape((*MESSAGE, "sequence"), **MESSAGE, sequence=NUMBER)
 _FILTERS: Final = {
     "routing_key": TEXT,
     "header": TEXT,

@@ -18,7 +18,7 @@ from warren.management.direct import DirectClient, refusal_to_http
 from warren.management.exchanges import exchange_in
 from warren.management.listing import Item
 from warren.management.refusals import bad_request
-from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, gives, list_of, shape, takes
+from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, Schema, gives, list_of, shape, takes
 
 GET_MAX: Final = 10_000
 # What becomes of the messages afterwards: acknowledged, or given back.
@@ -29,17 +29,16 @@ _ACK_MODES: Final = {
     "reject_requeue_true": True,
 }
 
-_MESSAGE: Final = shape(
-    ("payload_bytes", "redelivered", "exchange", "routing_key", "message_count", "properties", "payload"),
-    payload_bytes=NUMBER,
-    redelivered=FLAG,
-    exchange=TEXT,
-    routing_key=TEXT,
-    message_count=NUMBER,
-    properties=OBJECT,
-    payload=TEXT,
-    payload_encoding=TEXT,
-)
+# What is told of a message wherever one is shown.
+MESSAGE: Final[dict[str, Schema]] = {
+    "payload_bytes": NUMBER,
+    "redelivered": FLAG,
+    "exchange": TEXT,
+    "routing_key": TEXT,
+    "properties": OBJECT,
+    "payload": TEXT,
+    "payload_encoding": TEXT,
+}
 
 
 @takes(
@@ -77,7 +76,7 @@ async def publish(call: Call) -> Response:
     encoding={"type": "string", "enum": ["auto", "base64"]},
     truncate=NUMBER,
 )
-@gives({200: list_of(_MESSAGE)})
+@gives({200: list_of(shape((*MESSAGE, "message_count"), **MESSAGE, message_count=NUMBER))})
 async def get(call: Call) -> Response:
     vhost, queue = call.vhost_to_use(), call.path("name")
     body = call.required(await call.body(), "count", "ackmode", "encoding")

@@ -28,17 +28,17 @@ def all_topics_of(call: Call) -> list[Item]:
 
 def asked_for(call: Call, items: list[Item]) -> list[Item]:
     """Of the virtual host and of the user in the path, where it names one."""
-    wanted = {name: call.path(name) for name in ("vhost", "user") if name in call.request.path_params}
-    return [item for item in items if all(item[name] == value for name, value in wanted.items())]
+    if "vhost" in call.request.path_params:
+        vhost = call.vhost().name
+        items = [item for item in items if item["vhost"] == vhost]
+    if "user" in call.request.path_params:
+        user = call.path("user")
+        items = [item for item in items if item["user"] == user]
+    return items
 
 
 async def list_permissions(call: Call) -> Response:
     return call.listing(all_of(call))
-
-
-async def list_of_vhost(call: Call) -> Response:
-    call.vhost()
-    return await list_permissions(call)
 
 
 async def show(call: Call) -> Response:
@@ -60,11 +60,6 @@ async def delete(call: Call) -> Response:
 
 async def list_topics(call: Call) -> Response:
     return call.listing(all_topics_of(call))
-
-
-async def list_topics_of_vhost(call: Call) -> Response:
-    call.vhost()
-    return await list_topics(call)
 
 
 async def show_topics(call: Call) -> Response:
@@ -103,7 +98,7 @@ def texts_in(call: Call, body: Item, keys: tuple[str, ...]) -> list[str]:
 ROUTES: Final = [
     route("/api/permissions", Needs.ADMINISTRATOR, GET=list_permissions),
     route("/api/permissions/{vhost}/{user}", Needs.ADMINISTRATOR, GET=show, PUT=put, DELETE=delete),
-    route("/api/vhosts/{vhost}/permissions", Needs.ADMINISTRATOR, GET=list_of_vhost),
+    route("/api/vhosts/{vhost}/permissions", Needs.ADMINISTRATOR, GET=list_permissions),
     route("/api/topic-permissions", Needs.ADMINISTRATOR, GET=list_topics),
     route(
         "/api/topic-permissions/{vhost}/{user}",
@@ -112,5 +107,5 @@ ROUTES: Final = [
         PUT=put_topic,
         DELETE=delete_topics,
     ),
-    route("/api/vhosts/{vhost}/topic-permissions", Needs.ADMINISTRATOR, GET=list_topics_of_vhost),
+    route("/api/vhosts/{vhost}/topic-permissions", Needs.ADMINISTRATOR, GET=list_topics),
 ]
