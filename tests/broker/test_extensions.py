@@ -8,10 +8,14 @@ from tests.broker.harness import ChannelClient, World, publish_frames
 from warren.amqp import methods
 from warren.amqp.methods import Method
 from warren.amqp.properties import Properties, encode_properties
+from warren.broker import administer, definitions
 from warren.broker.channel import Channel
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
 from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.policies import OPERATOR_POLICY, ValidationFailed
 from warren.broker.queue import Queue
+from warren.broker.queue_settings import Flag, Kind, Number
+from warren.broker.route import is_cacheable
 from warren.errors import NotAllowed, PreconditionFailed, WarrenError
 
 
@@ -160,7 +164,7 @@ def test_an_exchange_decorator_adds_destinations_and_queues_get_one_copy(world: 
     channel.bind("q", "amq.direct", "k")
     channel.bind("copies", "amq.direct", "both")
     decorator = Copying(world.queue("copies"))
-    world.node.exchange_decorators.append(decorator)
+    world.node.install_exchange_decorator(decorator)
     world.node.topology_changed()
     for key in ("k", "k", "both", "neither"):
         channel.publish(key, key, "amq.direct")
@@ -175,7 +179,7 @@ def test_what_a_decorator_adds_counts_as_routed_but_not_against_the_alternate(wo
     channel.declare("q")
     channel.bind("q", "amq.fanout")
     channel.declare_exchange("x", "direct", alternate_exchange="amq.fanout")
-    world.node.exchange_decorators.append(Copying(world.queue("copies")))
+    world.node.install_exchange_decorator(Copying(world.queue("copies")))
     channel.publish("m", "k", "x", mandatory=True)
     assert channel.take() == []
     assert channel.bodies_in("copies") == [b"m"]
@@ -202,7 +206,7 @@ class Listening(QueueDecorator):
 
 def test_a_queue_decorator_hears_of_a_queues_life(world: World) -> None:
     decorator = Listening()
-    world.node.queue_decorators.append(decorator)
+    world.node.install_queue_decorator(decorator)
     channel = world.channel()
     channel.declare("q")
     assert decorator.heard[-1] == "startup q"
@@ -216,10 +220,122 @@ def test_a_queue_decorator_hears_of_a_queues_life(world: World) -> None:
 
 def test_a_queue_decorator_hears_of_consumers_that_vanish(world: World) -> None:
     decorator = Listening()
-    world.node.queue_decorators.append(decorator)
+    world.node.install_queue_decorator(decorator)
     channel: ChannelClient = world.channel()
     channel.declare("q")
     channel.consume("q")
     decorator.heard.clear()
     channel.client.lose()
     assert decorator.heard == ["consumers q 0"]
+
+
+class Chosen(ExchangeDecorator):
+    """Copies to a queue, on the exchanges whose policy says so."""
+
+    def __init__(self, queue: Destination) -> None:
+        super().__init__()
+        self.queue = queue
+
+    def policy_keys(self) -> dict[str, Kind]:
+        return {"copies": Flag()}
+
+    def active_for(self, exchange: Exchange) -> bool:
+        return exchange.effective_policy.get("copies") is True
+
+    def route(self, exchange: Exchange, envelope: Envelope) -> list[Destination]:
+        return [self.queue]
+
+
+def test_a_policy_chooses_the_exchanges_that_a_decorator_is_active_for(world: World) -> None:
+    channel = world.channel()
+    channel.declare("copies")
+    world.node.install_exchange_decorator(Chosen(world.queue("copies")))
+    channel.declare_exchange("x", "direct")
+    channel.publish("before", "k", "x")
+    administer.set_policy(world.node, "/", "p", "^(x|later)$", {"copies": True}, 0, "exchanges")
+    channel.publish("during", "k", "x")
+    channel.declare_exchange("later", "direct")
+    channel.publish("new", "k", "later")
+    channel.publish("other", "k", "amq.direct")
+    administer.delete_policy(world.node, "/", "p")
+    channel.publish("after", "k", "x")
+    assert channel.bodies_in("copies") == [b"during", b"new"]
+
+
+def test_a_decorator_costs_nothing_where_it_is_not_active(world: World) -> None:
+    channel = world.channel()
+    channel.declare("copies")
+    world.node.install_exchange_decorator(Chosen(world.queue("copies")))
+    channel.declare_exchange("x", "direct")
+    channel.declare_exchange("y", "direct")
+    administer.set_policy(world.node, "/", "p", "^x$", {"copies": True}, 0, "exchanges")
+    exchanges = world.vhost.exchanges
+    assert not is_cacheable(exchanges, exchanges["x"])
+    assert is_cacheable(exchanges, exchanges["y"])
+    administer.delete_policy(world.node, "/", "p")
+    assert is_cacheable(exchanges, exchanges["x"])
+
+
+def test_what_the_broker_says_of_itself_is_not_decorated_unless_a_decorator_wants_it(world: World) -> None:
+    class Eager(Copying):
+        def active_for(self, exchange: Exchange) -> bool:
+            return True
+
+    channel = world.channel()
+    channel.declare("copies")
+    decorator, eager = Copying(world.queue("copies")), Eager(world.queue("copies"))
+    world.node.install_exchange_decorator(decorator)
+    world.node.install_exchange_decorator(eager)
+    channel.declare("q")
+    assert decorator.keys == []
+    assert eager.keys == ["queue.created"]
+
+
+class Picky(Listening):
+    def policy_keys(self) -> dict[str, Kind]:
+        return {"listened": Number(1, 5)}
+
+    def active_for(self, queue: Queue) -> bool:
+        return "listened" in queue.effective_policy
+
+
+def test_a_policy_chooses_the_queues_that_a_decorator_hears_of(world: World) -> None:
+    decorator = Picky()
+    world.node.install_queue_decorator(decorator)
+    channel = world.channel()
+    channel.declare("q")
+    channel.declare("other")
+    channel.consume("q", "c")
+    assert decorator.heard == []
+    administer.set_policy(world.node, "/", "p", "^q", {"listened": 1}, 0, "queues")
+    administer.set_policy(world.node, "/", "p", "^q", {"listened": 2}, 0, "queues")
+    channel.cancel("c")
+    administer.delete_policy(world.node, "/", "p")
+    channel.consume("q", "c")
+    assert decorator.heard == ["startup q", "policy q", "consumers q 0", "shutdown q"]
+
+
+def test_a_key_of_an_extension_is_held_to_its_values(world: World) -> None:
+    world.node.install_queue_decorator(Picky())
+    with pytest.raises(ValidationFailed, match="9 is not a valid listened value"):
+        administer.set_policy(world.node, "/", "p", "^q", {"listened": 9}, 0, "queues")
+    with pytest.raises(ValidationFailed, match="are not recognised policy settings"):
+        administer.set_policy(world.node, "/", "p", "^q", {"listened": 1}, 0, "queues", OPERATOR_POLICY)
+    with pytest.raises(ValidationFailed, match="are not recognised policy settings"):
+        administer.set_policy(World().node, "/", "p", "^q", {"listened": 1}, 0, "queues")
+
+
+def test_a_recorded_policy_with_the_key_of_an_extension_that_is_gone_does_not_stop_a_start() -> None:
+    rule = {"pattern": "^q", "definition": {"listened": 1, "max-length": 5}, "priority": 0, "apply-to": "queues"}
+    world = World()
+    definitions.restore(world.node, [("policy", ("/", "p"), {"vhost": "/", "name": "p", **rule})])
+    channel = world.channel()
+    channel.declare("q")
+    assert world.queue("q").options.max_length == 5
+    assert world.vhost.policies.policies["p"].rule() == rule
+
+
+def test_a_policy_key_has_one_owner(world: World) -> None:
+    world.node.install_queue_decorator(Picky())
+    with pytest.raises(WarrenError, match="Picky wants the policy key listened, which is taken"):
+        world.node.install_queue_decorator(Picky())

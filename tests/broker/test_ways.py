@@ -417,7 +417,7 @@ class Noting(QueueDecorator):
 
 def test_a_queue_decorator_hears_when_delivering_changes_whether_consumers_can_take_more(world: World) -> None:
     decorator = Noting()
-    world.node.queue_decorators.append(decorator)
+    world.node.install_queue_decorator(decorator)
     channel, consumer = world.channel(), world.channel()
     channel.declare("q")
     consumer.qos(2)

@@ -150,7 +150,7 @@ def set_policy(
 
 def put_policy(node: Node, kind: str, vhost: str, name: str, rule: dict[str, object]) -> Policy:
     place = vhost_of(node, vhost)
-    policy = parse(kind, vhost, name, rule)
+    policy = parse(kind, vhost, name, rule, node.policy_keys)
     place.policies.put(policy)
     node.record(policy.kind, (policy.vhost, policy.name), policy.item())
     if policy.kind == OPERATOR_POLICY:

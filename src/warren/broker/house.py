@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from warren.broker.interceptors import Interceptor
+from warren.broker.guard import GuardedInterceptor
 from warren.broker.logins import Logins
 from warren.broker.observer import Watching
 from warren.broker.realm import Realm
@@ -41,7 +41,7 @@ class House(Realm):
         # The node puts somebody here who watches.
         self.watching = Watching()
         self.logins = Logins(settings.login_failures_max)
-        self.interceptors: dict[str, Interceptor] = {}
+        self.interceptors: dict[str, GuardedInterceptor] = {}
         # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
         self.intercepts_ack = False

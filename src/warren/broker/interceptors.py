@@ -13,6 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.amqp.constants import BASIC_PUBLISH
 from warren.amqp.frames import body_of, content_frames, properties_span
 from warren.amqp.methods import Method, decode_method, encode_method
+from warren.broker.queue_settings import Kind
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
@@ -50,16 +51,24 @@ def intercept_publish(channel: Channel, arguments: bytes, content: bytes) -> tup
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueDecorator:
-    """Hears about a queue. It must not publish from within."""
+    """Hears about the queues for which it is active. It must not publish from within."""
+
+    def policy_keys(self) -> dict[str, Kind]:
+        """Keys of its own that policies may hold, and what values they take. Asked once."""
+        return {}
+
+    def active_for(self, queue: Queue) -> bool:
+        """Asked when the queue is made and when its `effective_policy` may have changed."""
+        return True
 
     def startup(self, queue: Queue) -> None:
-        """The queue exists from now on."""
+        """From now on it is active for this queue, which is new or has another policy."""
 
     def shutdown(self, queue: Queue) -> None:
-        """The queue is gone."""
+        """No longer: the queue is gone or has another policy."""
 
     def policy_changed(self, queue: Queue) -> None:
-        """Its effective policy may have changed."""
+        """The effective policy may have changed, and it stays active."""
 
     def consumer_state_changed(self, queue: Queue) -> None:
         """A consumer came or went, or an attempt to deliver has changed whether any of them can take more."""

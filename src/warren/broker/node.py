@@ -13,9 +13,16 @@ from warren.broker import turns
 from warren.broker.access import User
 from warren.broker.connection import Connection
 from warren.broker.events import EVENT_EXCHANGE, Events
-from warren.broker.exchanges.base import Exchange
+from warren.broker.exchanges.base import Exchange, ExchangeDecorator
+from warren.broker.guard import (
+    GuardedExchangeDecorator,
+    GuardedInterceptor,
+    GuardedQueueDecorator,
+    GuardedTracer,
+    learn_keys,
+)
 from warren.broker.house import House
-from warren.broker.interceptors import PUBLISH, Interceptor
+from warren.broker.interceptors import PUBLISH, Interceptor, QueueDecorator
 from warren.broker.listener import INTERNAL
 from warren.broker.message import Message
 from warren.broker.outlet import CLOSED, RUNNING
@@ -191,16 +198,30 @@ class Node(House):
     # -- extensions ------------------------------------------------------------------------------------------------
 
     def install_interceptor(self, interceptor: Interceptor) -> None:
-        for name in interceptor.applies_to():
+        guarded = GuardedInterceptor(interceptor, self.host)
+        for name in guarded.applies_to():
             if name in self.interceptors:
-                first = self.interceptors[name]
-                raise WarrenError(
-                    f"two interceptors want {name}: {type(first).__name__} and {type(interceptor).__name__}"
-                )
-            self.interceptors[name] = interceptor
+                raise WarrenError(f"two interceptors want {name}: {self.interceptors[name].name} and {guarded.name}")
+            self.interceptors[name] = guarded
         self.intercepts_publish = PUBLISH in self.interceptors
         self.intercepts_ack = _ACK in self.interceptors
 
     def install_tracer(self, tracer: Tracer) -> None:
-        self.watch.tracer = tracer
+        self.watch.tracer = GuardedTracer(tracer, self.host)
         self.watching_changed()
+
+    def install_exchange_decorator(self, decorator: ExchangeDecorator) -> None:
+        guarded = GuardedExchangeDecorator(decorator, self.host)
+        learn_keys(self.policy_keys, guarded.policy_keys(), type(decorator).__name__)
+        self.exchange_decorators.append(guarded)
+        self._reapply_policies()
+
+    def install_queue_decorator(self, decorator: QueueDecorator) -> None:
+        guarded = GuardedQueueDecorator(decorator, self.host)
+        learn_keys(self.policy_keys, guarded.policy_keys(), type(decorator).__name__)
+        self.queue_decorators.append(guarded)
+        self._reapply_policies()
+
+    def _reapply_policies(self) -> None:
+        for vhost in self.vhosts.values():
+            vhost.reapply_policies()

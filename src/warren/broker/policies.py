@@ -10,7 +10,7 @@ from typing import Final
 
 from warren.broker.pattern import PATTERN_BYTES_MAX, Pattern
 from warren.broker.pattern_syntax import PatternError
-from warren.broker.queue_settings import SETTINGS, UNSUPPORTED, refusal_of
+from warren.broker.queue_settings import SETTINGS, UNSUPPORTED, Setting, refusal_of
 from warren.broker.terms import erlang_pairs, erlang_term
 from warren.errors import WarrenError
 
@@ -19,6 +19,7 @@ POLICY: Final = "policy"
 OPERATOR_POLICY: Final = "operator_policy"
 
 APPLY_TO: Final = frozenset(["all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges"])
+_NO_KEYS: Final[dict[str, Setting]] = {}
 _NOTHING: Final[frozenset[str]] = frozenset()
 _QUEUE_KINDS: Final = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 
@@ -115,9 +116,12 @@ def effective(policy: Policy | None, operator_policy: Policy | None) -> dict[str
     return merged
 
 
-def parse(kind: str, vhost: str, name: str, rule: dict[str, object]) -> Policy:
-    """From what `Policy.rule` writes: a Policy, or a ValidationFailed that says all that is wrong with it."""
-    settings, refusals = _settings(rule.get("definition"), kind == OPERATOR_POLICY)
+def parse(kind: str, vhost: str, name: str, rule: dict[str, object], own: dict[str, Setting] | None) -> Policy:
+    """From what `Policy.rule` writes: a Policy, or a ValidationFailed that says all that is wrong with it.
+
+    `own` are the keys of extensions; without them every key that is unknown might be one (of a policy that was kept).
+    """
+    settings, refusals = _settings(rule.get("definition"), kind == OPERATOR_POLICY, own)
     apply_to, pattern, priority = rule.get("apply-to", "all"), rule.get("pattern"), rule.get("priority", 0)
     # In RabbitMQ's order: definition, apply-to, pattern, priority.
     target = apply_to if isinstance(apply_to, str) else ""
@@ -139,7 +143,9 @@ def parse(kind: str, vhost: str, name: str, rule: dict[str, object]) -> Policy:
     return Policy(kind, vhost, name, regex, target, rank, settings)
 
 
-def _settings(definition: object, is_operator: bool) -> tuple[dict[str, object], list[str]]:
+def _settings(
+    definition: object, is_operator: bool, own: dict[str, Setting] | None
+) -> tuple[dict[str, object], list[str]]:
     if not isinstance(definition, dict):
         return {}, [f"definition must be a dictionary: {erlang_term(definition)}"]
     settings: dict[str, object] = {str(key): value for key, value in definition.items()}
@@ -147,7 +153,9 @@ def _settings(definition: object, is_operator: bool) -> tuple[dict[str, object],
         return {}, ["no policy provided"]
     unknown: dict[str, object] = {}
     for key, value in settings.items():
-        refusal = refusal_of(key, value, is_operator)
+        refusal = refusal_of(key, value, is_operator, own or _NO_KEYS)
+        if refusal is None and own is None and not is_operator:
+            continue
         if refusal is None:
             unknown[key] = value
         elif refusal:

@@ -98,7 +98,7 @@ def walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> 
         if node.intercepts_publish:
             arguments, content, body_size = intercept_publish(channel, arguments, content)
             checks.size(channel, body_size)
-            name = type(node.interceptors[PUBLISH]).__name__
+            name = node.interceptors[PUBLISH].name
             if observer is not None:
                 observer.intercepted(name, arguments, body_size)
             elif asks_for_journey(content):

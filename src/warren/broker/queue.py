@@ -397,8 +397,6 @@ class Queue(Destination):
             drop_excess(self)
             arm_expiry(self)
         self.arm_idle()
-        for decorator in self.decorators:
-            decorator.policy_changed(self)
 
     def _adopt_options(self) -> None:
         """What exists only where an option asks for it."""

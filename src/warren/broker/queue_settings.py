@@ -389,9 +389,12 @@ UNSUPPORTED: Final[dict[str, frozenset[str]]] = {
 }
 
 
-def refusal_of(key: str, value: object, is_operator: bool) -> str | None:
-    """Empty: fine. A text: what is wrong with the value. None: a policy, or one of an operator, has no such key."""
-    row = SETTINGS.get(key)
+def refusal_of(key: str, value: object, is_operator: bool, own: dict[str, Setting]) -> str | None:
+    """Empty: fine. A text: what is wrong with the value. None: a policy, or one of an operator, has no such key.
+
+    `own`: those of extensions.
+    """
+    row = SETTINGS.get(key) or own.get(key)
     if row is None or not row.refusal or (is_operator and not row.operator):
         return None
     return "" if row.kind.takes(value) else f"{erlang_term(value)} {row.refusal}"

@@ -10,6 +10,7 @@ from warren.broker.access import Access
 from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.interceptors import QueueDecorator
 from warren.broker.metrics import NodeCounters
+from warren.broker.queue_settings import Setting
 from warren.broker.settings import Settings
 from warren.broker.store import Store
 from warren.broker.world import Host, Recorder
@@ -29,6 +30,8 @@ class Realm(Yard):
         self.counters = NodeCounters()
         self.exchange_decorators: list[ExchangeDecorator] = []
         self.queue_decorators: list[QueueDecorator] = []
+        # Those that extensions brought.
+        self.policy_keys: dict[str, Setting] = {}
         self.vhosts: dict[str, VHost] = {}
         # Grows whenever a remembered route or permission may be wrong.
         self.topology: i64 = 0

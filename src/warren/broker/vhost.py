@@ -18,6 +18,7 @@ from warren.broker.exchanges.delayed import DelayedExchange
 from warren.broker.exchanges.pipeline import NAME_ARGUMENT, NAME_SETTING, PipelineExchange, is_input
 from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
+from warren.broker.guard import decorate_queue
 from warren.broker.policies import PolicySet, effective
 from warren.broker.queue import Queue
 from warren.broker.queue_settings import CLASSIC, STREAM
@@ -95,7 +96,6 @@ class VHost:
         self._install(create(type_, self.name, name, True, False, True))
 
     def _install(self, exchange: Exchange) -> None:
-        exchange.decorators = self.node.exchange_decorators
         self.exchanges[exchange.name] = exchange
         self._apply_exchange_policy(exchange)
         self.node.topology_changed()
@@ -158,7 +158,6 @@ class VHost:
             incarnation = self.node.host.token()
         kind = Stream if type_ == STREAM else Queue
         queue = kind(self.node, self.name, name, type_, durable, auto_delete, owner, arguments, incarnation)
-        queue.decorators = self.node.queue_decorators
         self.queues[name] = queue
         self._apply_queue_policy(queue)
         if queue.backing.length > 0 and not queue.keeps_all:
@@ -168,14 +167,14 @@ class VHost:
             owner.exclusive_queues[queue] = True
         self._record_queue(queue)
         self.node.counters.queues_created += 1
-        for decorator in queue.decorators:
-            decorator.startup(queue)
+        decorate_queue(queue, self.node.queue_decorators)
         self.node.events.queue("created", queue)
         return queue
 
     def arguments_changed(self, queue: Queue) -> None:
         """They take effect, and are remembered."""
         self._apply_queue_policy(queue)
+        decorate_queue(queue, self.node.queue_decorators)
         self._record_queue(queue)
 
     def _record_queue(self, queue: Queue) -> None:
@@ -299,6 +298,7 @@ class VHost:
         for queue in list(self.queues.values()):
             before = (queue.policy, queue.operator_policy, queue.effective_policy)
             self._apply_queue_policy(queue)
+            decorate_queue(queue, self.node.queue_decorators)
             if changed is not None and before != (queue.policy, queue.operator_policy, queue.effective_policy):
                 self.node.events.queue_policy(queue, changed)
         self.node.topology_changed()
@@ -313,6 +313,9 @@ class VHost:
             exchange.pipeline = str(definition.get(NAME_SETTING, ""))
         exchange.policy = None if policy is None else policy.name
         exchange.operator_policy = None if operator is None else operator.name
+        exchange.effective_policy = definition
+        if exchange.name and self.node.exchange_decorators:
+            exchange.decorators = [each for each in self.node.exchange_decorators if each.active_for(exchange)]
 
     def _apply_queue_policy(self, queue: Queue) -> None:
         policy, operator = self.policies.match("queue", queue.name, queue.type)

@@ -140,8 +140,10 @@ class Server:
         node = Node(self.host, settings_of(self.config), self._recorder, self._store, self.clock.now(), __version__)
         for name in self.config.interceptors:
             node.install_interceptor(made_from(name, Interceptor))
-        node.exchange_decorators.extend(made_from(name, ExchangeDecorator) for name in self.config.exchange_decorators)
-        node.queue_decorators.extend(made_from(name, QueueDecorator) for name in self.config.queue_decorators)
+        for name in self.config.exchange_decorators:
+            node.install_exchange_decorator(made_from(name, ExchangeDecorator))
+        for name in self.config.queue_decorators:
+            node.install_queue_decorator(made_from(name, QueueDecorator))
         if self.config.tracer:
             node.install_tracer(made_from(self.config.tracer, Tracer))
         rows = [] if self._recorder is None else self._recorder.load()

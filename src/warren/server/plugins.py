@@ -21,4 +21,9 @@ def made_from(name: str, kind: type[T]) -> T:
         raise WarrenError(f"cannot load {name}: {error}") from error
     if not isinstance(found, type) or not issubclass(found, kind):
         raise WarrenError(f"{name} is not a subclass of {kind.__module__}.{kind.__name__}")
-    return found()
+    try:
+        return found()
+    except WarrenError:
+        raise
+    except Exception as error:
+        raise WarrenError(f"cannot make {name}: {error!r}") from error

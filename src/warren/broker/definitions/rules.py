@@ -25,13 +25,14 @@ class Policies(Section):
 
     def check(self, item: Item, names: Names) -> bool:
         try:
-            parse(self.kind, names.vhost(item), item.text("name"), item.fields)
+            parse(self.kind, names.vhost(item), item.text("name"), item.fields, names.node.policy_keys)
         except ValidationFailed as error:
             raise item.refused("; ".join(error.refusals)) from None
         return True
 
     def apply(self, item: Item, node: Node) -> None:
-        policy = parse(self.kind, item.text("vhost"), item.text("name"), item.fields)
+        # It was checked, or recorded: then by a broker that may have had more extensions than this one.
+        policy = parse(self.kind, item.text("vhost"), item.text("name"), item.fields, None)
         administer.vhost_of(node, policy.vhost).policies.put(policy)
         node.record(self.kind, (policy.vhost, policy.name), policy.item())
 
@@ -53,7 +54,7 @@ class Parameters(Section):
         component, name = item.text("component"), item.text("name")
         try:
             if component == OPERATOR_POLICY:
-                parse(component, vhost, name, item.object("value"))
+                parse(component, vhost, name, item.object("value"), names.node.policy_keys)
             elif component == administer.VHOST_LIMITS_COMPONENT:
                 administer.checked_limits(item.object("value"), administer.VHOST_LIMITS, name)
             elif component == POLICY:

@@ -10,6 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp.fields import Table, encode_table
 from warren.broker.message import Message
+from warren.broker.queue_settings import Kind
 
 
 class Destination:
@@ -75,6 +76,17 @@ class Binding:
 class ExchangeDecorator:
     """Extension point: destinations that join those of the exchange's own type (merged, deduplicated)."""
 
+    def policy_keys(self) -> dict[str, Kind]:
+        """Keys of its own that policies may hold, and what values they take. Asked once."""
+        return {}
+
+    def active_for(self, exchange: Exchange) -> bool:
+        """Asked when the exchange is made and when its `effective_policy` may have changed.
+
+        Of itself not where the broker speaks: events and the firehose are no clients' messages.
+        """
+        return not exchange.name.startswith("amq.rabbitmq.")
+
     def route(self, exchange: Exchange, envelope: Envelope) -> list[Destination]:
         return []
 
@@ -105,6 +117,7 @@ class Exchange(Destination):
         self.alternate: str | None = None
         self.policy: str | None = None
         self.operator_policy: str | None = None
+        self.effective_policy: dict[str, object] = {}
         # True where the same keys may lead elsewhere next time (headers, hashes of properties, random).
         self.looks_beyond_keys = False
         self.published_in: i64 = 0
