@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pika
 import pytest
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
 from tests.cli.serving import Serving, run_warren
 from warren import Broker
+from warren.broker.policies import ValidationFailed
 from warren.extensions.queue_names import QueueNames
 
 STAMP = "warren.extensions.stamp:Stamp"
+COPY_TO = "warren.extensions.copy_to:CopyTo"
+UNATTENDED = "warren.extensions.unattended:Unattended"
 QUEUE_NAMES = "warren.extensions.queue_names:QueueNames"
 
 
@@ -101,6 +105,52 @@ def test_a_subclass_brings_a_convention_of_its_own() -> None:
         connection.channel().queue_declare("ORDERS")
         with pytest.raises(ChannelClosedByBroker, match="does not match"):
             connection.channel().queue_declare("orders")
+
+
+def test_what_a_policy_names_is_copied_to_another_exchange() -> None:
+    with Broker(exchange_decorators=[COPY_TO]) as broker, connect(broker.url) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.exchange_declare("audit", "fanout")
+        channel.queue_declare("trail")
+        channel.queue_bind("trail", "audit")
+        channel.exchange_declare("orders", "topic")
+        broker.set_policy("trail", "^orders$", {"copy-to": "audit"}, apply_to="exchanges")
+        for exchange in ("orders", "amq.topic"):
+            channel.basic_publish(exchange, "new", exchange.encode())
+        assert channel.basic_get("trail", auto_ack=True)[2] == b"orders"
+        assert channel.basic_get("trail") == (None, None, None)
+
+
+def test_a_copy_goes_where_a_name_is_and_nowhere_else() -> None:
+    with Broker(exchange_decorators=[COPY_TO]) as broker:
+        with pytest.raises(ValidationFailed, match="5 is not a valid copy-to value"):
+            broker.set_policy("trail", "^orders$", {"copy-to": 5}, apply_to="exchanges")
+        broker.set_policy("trail", "^amq.topic$", {"copy-to": "nowhere"}, apply_to="exchanges")
+        with connect(broker.url) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            with pytest.raises(UnroutableError):
+                channel.basic_publish("amq.topic", "new", b"", mandatory=True)
+
+
+def test_a_queue_that_nobody_reads_any_more_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with Broker(queue_decorators=[UNATTENDED]) as broker, connect(broker.url) as connection:
+        channel = connection.channel()
+        for name in ("watched", "other"):
+            channel.queue_declare(name)
+        broker.set_policy("watch", "^watched$", {"warn-unattended": True}, apply_to="queues")
+        for name in ("watched", "other"):
+            tag = channel.basic_consume(name, lambda *_: None)
+            channel.basic_cancel(tag)
+        channel.basic_consume("watched", lambda *_: None)
+    told = [line for line in caplog.messages if "consume" in line and "queue" in line]
+    assert told[:2] == [
+        "nobody consumes from queue 'watched' in vhost '/' any more; 0 messages wait",
+        "queue 'watched' in vhost '/' is consumed from again",
+    ]
+    assert not [line for line in told if "'other'" in line]
 
 
 def test_extensions_are_named_in_the_configuration_file(tmp_path: Path) -> None:
