@@ -16,7 +16,8 @@ from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish, ExchangeDeclare, ExchangeDeclareOk
 from warren.amqp.properties import Properties, encode_properties
 from warren.client.address import parse_uri
-from warren.client.connection import CHANNEL, Client, frame_of
+from warren.client.connection import Client
+from warren.client.session import CHANNEL, frame_of
 from warren.errors import WarrenError
 
 COUNTRIES = ("de", "fr", "it", "nl", "se")

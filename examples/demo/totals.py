@@ -6,11 +6,11 @@ import json
 import threading
 from typing import Any
 
-from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import table_of
 from warren.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
+    BasicDeliver,
     ExchangeDeclare,
     ExchangeDeclareOk,
     QueueBind,
@@ -20,9 +20,8 @@ from warren.amqp.methods import (
 )
 from warren.client.address import parse_uri
 from warren.client.connection import Client
+from warren.client.session import refusal
 from warren.errors import WarrenError
-from warren.spark.columns import record_batch
-from warren.spark.consume import READ_BYTES
 
 QUEUE = "demo.totals"
 
@@ -56,18 +55,10 @@ class Totals(threading.Thread):
         client.call(QueueDeclare(queue=QUEUE, durable=True, arguments=arguments), QueueDeclareOk)
         client.call(QueueBind(queue=QUEUE, exchange="totals", routing_key="total.#"), QueueBindOk)
         client.call(BasicConsume(queue=QUEUE, no_ack=True), BasicConsumeOk)
-        unread = client.take_unread()
         while True:
-            unread += client.receive(READ_BYTES)
-            deliveries = Deliveries("")
-            end = deliveries.take(unread, 0, 1000)
-            unread = unread[end:]
-            self._take(deliveries)
-
-    def _take(self, deliveries: Deliveries) -> None:
-        if not deliveries.count:
-            return
-        for body in record_batch(deliveries, QUEUE).column("body").to_pylist():
-            row = json.loads(body)
+            received = client.next()
+            if not isinstance(received.method, BasicDeliver):
+                raise refusal(received.method)
+            row = json.loads(received.body)
             self.newest[row["country"]] = row
             self.received += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +26,8 @@ def test_an_example_is_a_pipeline_without_any_variable_set(file: Path) -> None:
     assert load(file, {}).sinks
 
 
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generator", EXAMPLES / "demo" / "generator.py")
+def demo(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / "demo" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -36,7 +37,7 @@ def generator() -> ModuleType:
 
 def test_most_orders_of_the_shop_fit_and_some_do_not() -> None:
     fields = parse_schema(load(EXAMPLES / "demo" / "orders.yaml", {}).sources["orders"].schema)
-    module = generator()
+    module = demo("generator")
     bodies = [module.order(number) for number in range(2000)]
     good = [body for body in bodies if body not in module.WRONG]
     # Asked about a body that fits, it finds no field to blame.
@@ -47,7 +48,7 @@ def test_most_orders_of_the_shop_fit_and_some_do_not() -> None:
 
 
 def test_the_shop_publishes_until_it_is_stopped(warren: BrokerUnderTest, tmp_path: Path) -> None:
-    module = generator()
+    module = demo("generator")
     with warren.channel() as channel:
         channel.exchange_declare("shop", "topic", durable=True)
         channel.queue_declare("seen")
@@ -63,3 +64,22 @@ def test_the_shop_publishes_until_it_is_stopped(warren: BrokerUnderTest, tmp_pat
     table = parquet.read_table(tmp_path / "customers" / "customers.parquet")
     assert table.column_names == ["id", "name", "country"]
     assert table.num_rows == module.CUSTOMERS
+
+
+def test_the_totals_that_come_last_are_shown(warren: BrokerUnderTest) -> None:
+    module = demo("totals")
+    totals = module.Totals(warren.uri)
+    totals.start()
+    deadline = time.monotonic() + 30
+    with warren.channel() as channel:
+        channel.exchange_declare("totals", "topic", durable=True)
+        # Until the first has come, the queue may not be bound yet.
+        while not totals.received:
+            assert time.monotonic() < deadline
+            channel.basic_publish("totals", "total.DE", b'{"country": "DE", "total": 1}')
+        channel.basic_publish("totals", "total.DE", b'{"country": "DE", "total": 2}')
+        channel.basic_publish("totals", "total.FR", b'{"country": "FR", "total": 3}')
+    while "FR" not in totals.newest:
+        assert time.monotonic() < deadline
+    assert {country: row["total"] for country, row in totals.newest.items()} == {"DE": 2, "FR": 3}
+    totals.stop()
