@@ -10,8 +10,9 @@ from warren.amqp.methods import Method
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker import administer, definitions
 from warren.broker.channel import Channel
+from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
-from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.interceptors import Interceptor
 from warren.broker.policies import OPERATOR_POLICY, ValidationFailed
 from warren.broker.queue import Queue
 from warren.broker.queue_settings import Flag, Kind, Number

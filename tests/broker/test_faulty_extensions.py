@@ -10,8 +10,9 @@ from tests.broker.harness import World, put_policy
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table
 from warren.broker.channel import Channel
+from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
-from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.interceptors import Interceptor
 from warren.broker.queue import Queue
 from warren.broker.tracer import Tracer
 from warren.errors import WarrenError

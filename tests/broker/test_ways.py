@@ -15,10 +15,11 @@ from warren.amqp.fields import table_of
 from warren.amqp.properties import Properties
 from warren.broker import relocate
 from warren.broker.channel import Channel
+from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.types import KNOWN_TYPES
 from warren.broker.firehose import publish_internal
-from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.interceptors import Interceptor
 from warren.broker.journey import Journey
 from warren.broker.queue import Queue
 from warren.broker.rehearsal import rehearse

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from warren.amqp.fields import Table, encode_table
 from warren.amqp.methods import Method
+from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
-from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.interceptors import Interceptor
 from warren.broker.queue import Queue
 from warren.broker.queue_settings import SETTINGS, Kind, Setting
 from warren.broker.tracer import Tracer
@@ -175,20 +176,6 @@ class GuardedQueueDecorator(QueueDecorator):
             self._inner.consumer_state_changed(queue)
         except Exception:
             self._faults.tell("consumer_state_changed")
-
-
-def decorate_queue(queue: Queue, installed: list[QueueDecorator]) -> None:
-    """Its policy may have changed, or it is new: those that are for it from now on are told, and so are the others."""
-    before = queue.decorators
-    queue.decorators = [decorator for decorator in installed if decorator.active_for(queue)]
-    for decorator in before:
-        if decorator in queue.decorators:
-            decorator.policy_changed(queue)
-        else:
-            decorator.shutdown(queue)
-    for decorator in queue.decorators:
-        if decorator not in before:
-            decorator.startup(queue)
 
 
 class GuardedTracer(Tracer):

@@ -1,7 +1,7 @@
-"""Extension points in Python: what a plug-in may change, add or hear.
+"""Extension point: what a plug-in may change or refuse before a channel handles it.
 
-Each is a class named in the configuration as "package.module:Class" and made once per node. Nothing is required of
-it but the methods it overrides. Exchange decorators are in exchanges/base.py, beside what they decorate.
+It is a class named in the configuration as "package.module:Class" and made once per node. Nothing is required of it
+but the methods it overrides.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from mypy_extensions import i64, mypyc_attr
 from warren.amqp.constants import BASIC_PUBLISH
 from warren.amqp.frames import body_of, content_frames, properties_span
 from warren.amqp.methods import Method, decode_method, encode_method
-from warren.broker.queue_settings import Kind
 
 if TYPE_CHECKING:
     from warren.broker.channel import Channel
-    from warren.broker.queue import Queue
 
 PUBLISH: Final = "basic.publish"
 
@@ -47,28 +45,3 @@ def intercept_publish(channel: Channel, arguments: bytes, content: bytes) -> tup
     properties, body = interceptor.intercept_content(channel, content[start:end], body_of(content))
     frame_max = channel.connection.frame_max
     return encode_method(method), content_frames(channel.number, properties, body, frame_max), len(body)
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class QueueDecorator:
-    """Hears about the queues for which it is active. It must not publish from within."""
-
-    def policy_keys(self) -> dict[str, Kind]:
-        """Keys of its own that policies may hold, and what values they take. Asked once."""
-        return {}
-
-    def active_for(self, queue: Queue) -> bool:
-        """Asked when the queue is made and when its `effective_policy` may have changed."""
-        return True
-
-    def startup(self, queue: Queue) -> None:
-        """From now on it is active for this queue, which is new or has another policy."""
-
-    def shutdown(self, queue: Queue) -> None:
-        """No longer: the queue is gone or has another policy."""
-
-    def policy_changed(self, queue: Queue) -> None:
-        """The effective policy may have changed, and it stays active."""
-
-    def consumer_state_changed(self, queue: Queue) -> None:
-        """A consumer came or went, or an attempt to deliver has changed whether any of them can take more."""

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from warren.broker import turns
 from warren.broker.access import User
 from warren.broker.connection import Connection
+from warren.broker.decorators import QueueDecorator
 from warren.broker.events import EVENT_EXCHANGE, Events
 from warren.broker.exchanges.base import Exchange, ExchangeDecorator
 from warren.broker.guard import (
@@ -22,7 +23,7 @@ from warren.broker.guard import (
     learn_keys,
 )
 from warren.broker.house import House
-from warren.broker.interceptors import PUBLISH, Interceptor, QueueDecorator
+from warren.broker.interceptors import PUBLISH, Interceptor
 from warren.broker.listener import INTERNAL
 from warren.broker.message import Message
 from warren.broker.outlet import CLOSED, RUNNING

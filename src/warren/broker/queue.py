@@ -39,7 +39,7 @@ from warren.broker.queue_settings import integer
 from warren.broker.retry import Retry
 
 if TYPE_CHECKING:
-    from warren.broker.interceptors import QueueDecorator
+    from warren.broker.decorators import QueueDecorator
     from warren.broker.outlet import Outlet
     from warren.broker.yard import Yard
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from warren.broker.access import Access
+from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import ExchangeDecorator
-from warren.broker.interceptors import QueueDecorator
 from warren.broker.metrics import NodeCounters
 from warren.broker.queue_settings import Setting
 from warren.broker.settings import Settings

@@ -12,13 +12,13 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table
 from warren.broker.arguments import check_queue_arguments, queue_type, resource
+from warren.broker.decorators import decorate_queue
 from warren.broker.exchanges.base import Binding, Destination, Exchange
 from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
 from warren.broker.exchanges.pipeline import NAME_ARGUMENT, NAME_SETTING, PipelineExchange, is_input
 from warren.broker.exchanges.types import create
 from warren.broker.expiry import arm_expiry
-from warren.broker.guard import decorate_queue
 from warren.broker.policies import PolicySet, effective
 from warren.broker.queue import Queue
 from warren.broker.queue_settings import CLASSIC, STREAM

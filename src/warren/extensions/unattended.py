@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from warren.broker.interceptors import QueueDecorator
+from warren.broker.decorators import QueueDecorator
 from warren.broker.queue import Queue
 from warren.broker.queue_settings import Flag, Kind
 

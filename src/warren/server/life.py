@@ -13,8 +13,9 @@ from pathlib import Path
 
 from warren import __version__
 from warren.broker import definitions
+from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import ExchangeDecorator
-from warren.broker.interceptors import Interceptor, QueueDecorator
+from warren.broker.interceptors import Interceptor
 from warren.broker.node import Node
 from warren.broker.settings import Settings
 from warren.broker.tracer import Tracer
