@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from warren.amqp.frames import content_frames
-from warren.broker.entry import Entry
 from warren.broker.message import Message, Origin
 from warren.broker.node import Node
-from warren.broker.queue import Queue
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
 from warren.store.disk import RealDisk
 from warren.store.recovery import recover

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from warren.assembly import Assembly
-from warren.broker import administer
-from warren.broker.access import User
-from warren.broker.hashing import SHA256
 from warren.broker.node import Node
+from warren.broker.operate import administer
+from warren.broker.rules.access import User
+from warren.broker.rules.hashing import SHA256
 from warren.config import load
 from warren.errors import WarrenError
 from warren.server.loop import new_event_loop

@@ -17,15 +17,15 @@ from warren.amqp.fields import table_of
 from warren.amqp.frames import body_parts, content_frames
 from warren.amqp.methods import Method
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.access import User
-from warren.broker.backing import Backing
-from warren.broker.entry import Entry
 from warren.broker.message import Message
 from warren.broker.node import Node
-from warren.broker.policies import POLICY, PolicySet, parse
-from warren.broker.queue import Queue
+from warren.broker.queue.backing import Backing
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.store import Store
+from warren.broker.rules.access import User
+from warren.broker.rules.policies import POLICY, PolicySet, parse
 from warren.broker.settings import Settings
-from warren.broker.store import Store
 from warren.broker.world import Login
 from warren.client.session import Session, frame_of
 

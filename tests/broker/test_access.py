@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warren.broker.access import TAGS_MAX, Access, User, UserError, escape, is_loopback
-from warren.broker.pattern_syntax import PatternError
+from warren.broker.rules.access import TAGS_MAX, Access, User, UserError, escape, is_loopback
+from warren.broker.rules.pattern_syntax import PatternError
 from warren.errors import AccessRefused
 
 ACTIONS = ("configure", "write", "read")

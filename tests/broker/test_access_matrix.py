@@ -29,9 +29,9 @@ from warren.amqp.methods import (
     QueueUnbind,
 )
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker import administer
-from warren.broker.access import User
 from warren.broker.node import Node
+from warren.broker.operate import administer
+from warren.broker.rules.access import User
 
 Right = tuple[str, str, str]
 

@@ -6,11 +6,11 @@ import pytest
 
 from tests.broker.still_world import Client, KeepingRecorder, new_node
 from warren.amqp.methods import BasicCancel, BasicConsume, ConnectionClose
-from warren.broker import administer
-from warren.broker.access import User, UserError
 from warren.broker.node import Node
-from warren.broker.pattern_syntax import PatternError
-from warren.broker.policies import OPERATOR_POLICY, ValidationFailed
+from warren.broker.operate import administer
+from warren.broker.rules.access import User, UserError
+from warren.broker.rules.pattern_syntax import PatternError
+from warren.broker.rules.policies import OPERATOR_POLICY, ValidationFailed
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tests.broker.harness import ChannelClient, World, frame, publish_frames
 from warren.amqp import methods
 from warren.amqp.properties import Properties
-from warren.broker.credit import INITIAL
+from warren.broker.session.credit import INITIAL
 
 PERSISTENT = Properties(delivery_mode=2)
 

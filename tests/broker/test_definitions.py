@@ -11,10 +11,10 @@ import pytest
 from tests.broker.still_world import Client, KeepingRecorder, new_node
 from warren.amqp.fields import Field, Table
 from warren.amqp.methods import QueueDeclare
-from warren.broker import administer
-from warren.broker.access import User
-from warren.broker.definitions import DefinitionsError, export, import_, restore
 from warren.broker.node import Node
+from warren.broker.operate import administer
+from warren.broker.operate.definitions import DefinitionsError, export, import_, restore
+from warren.broker.rules.access import User
 
 FROM_RABBITMQ = Path(__file__).with_name("rabbitmq-3.10.8-definitions.json")
 

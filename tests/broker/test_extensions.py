@@ -8,15 +8,15 @@ from tests.broker.harness import ChannelClient, World, publish_frames
 from warren.amqp import methods
 from warren.amqp.methods import Method
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker import administer, definitions
-from warren.broker.channel import Channel
-from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
-from warren.broker.interceptors import Interceptor
-from warren.broker.policies import OPERATOR_POLICY, ValidationFailed
-from warren.broker.queue import Queue
-from warren.broker.queue_settings import Flag, Kind, Number
-from warren.broker.route import is_cacheable
+from warren.broker.exchanges.route import is_cacheable
+from warren.broker.operate import administer, definitions
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.queue import Queue
+from warren.broker.rules.policies import OPERATOR_POLICY, ValidationFailed
+from warren.broker.rules.queue_settings import Flag, Kind, Number
+from warren.broker.session.channel import Channel
+from warren.broker.session.interceptors import Interceptor
 from warren.errors import NotAllowed, PreconditionFailed, WarrenError
 
 

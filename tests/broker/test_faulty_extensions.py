@@ -9,12 +9,12 @@ import pytest
 from tests.broker.harness import World, put_policy
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table
-from warren.broker.channel import Channel
-from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
-from warren.broker.interceptors import Interceptor
-from warren.broker.queue import Queue
-from warren.broker.tracer import Tracer
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.queue import Queue
+from warren.broker.session.channel import Channel
+from warren.broker.session.interceptors import Interceptor
+from warren.broker.session.tracer import Tracer
 from warren.errors import WarrenError
 
 KINDS = (Interceptor, ExchangeDecorator, QueueDecorator, Tracer)

@@ -8,9 +8,9 @@ from tests.broker.harness import World
 from warren.amqp import methods
 from warren.amqp.fields import plain_table, table_of
 from warren.amqp.properties import Properties
-from warren.broker import administer
-from warren.broker.access import User
-from warren.broker.policies import OPERATOR_POLICY
+from warren.broker.operate import administer
+from warren.broker.rules.access import User
+from warren.broker.rules.policies import OPERATOR_POLICY
 from warren.broker.terms import erlang_address, erlang_argument
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warren.broker.hashing import ARGON2ID, MD5, SHA256, SHA512, encode, is_fast, refusal_of, verify
+from warren.broker.rules.hashing import ARGON2ID, MD5, SHA256, SHA512, encode, is_fast, refusal_of, verify
 
 # RabbitMQ 3.10.8's own, of the password "pw".
 MADE_BY_RABBITMQ = "F3z8sKYtEdm91HOExbTLTnemgQMQf7+BCm9iIxVxpnNPMGgf"

@@ -10,11 +10,11 @@ from warren.amqp.fields import table_of
 from warren.amqp.frames import content_frames, method_frame
 from warren.amqp.methods import encode_method
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.channel import Channel
-from warren.broker.interceptors import Interceptor
-from warren.broker.journey import Journey
-from warren.broker.rehearsal import rehearse
-from warren.broker.store import Store
+from warren.broker.queue.store import Store
+from warren.broker.session.channel import Channel
+from warren.broker.session.interceptors import Interceptor
+from warren.broker.watch.journey import Journey
+from warren.broker.watch.rehearsal import rehearse
 from warren.errors import PreconditionFailed
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren.broker.pattern import PATTERN_BYTES_MAX, Pattern
-from warren.broker.pattern_syntax import PatternError
+from warren.broker.rules.pattern import PATTERN_BYTES_MAX, Pattern
+from warren.broker.rules.pattern_syntax import PatternError
 
 # Read off Erlang's re:run, which is what RabbitMQ asks: pattern, what it matches, what it does not.
 ERLANG = [

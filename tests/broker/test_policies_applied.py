@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.broker.harness import World, put_policy
-from warren.broker.policies import OPERATOR_POLICY
+from warren.broker.rules.policies import OPERATOR_POLICY
 
 
 def test_a_policy_applies_to_what_is_declared_later_too(world: World) -> None:

@@ -11,9 +11,9 @@ from warren.amqp import methods
 from warren.amqp.constants import CHANNEL_OPEN, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, HEARTBEAT_FRAME
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.channel import Channel
-from warren.broker.connection import TURN_BYTES
-from warren.broker.interceptors import Interceptor
+from warren.broker.session.channel import Channel
+from warren.broker.session.connection import TURN_BYTES
+from warren.broker.session.interceptors import Interceptor
 from warren.broker.settings import Settings
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from warren.amqp.fields import Field
 from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange, ExchangeDecorator
 from warren.broker.exchanges.default import DefaultExchange
+from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.exchanges.types import create
-from warren.broker.route import is_cacheable, route
 
 KEYS = ["", "a", "a.b"]
 

@@ -12,7 +12,7 @@ from warren import Broker
 from warren.amqp import methods
 from warren.amqp.fields import table_of
 from warren.amqp.properties import Properties
-from warren.broker.schedule import Schedule, schedule_of
+from warren.broker.queue.schedule import Schedule, schedule_of
 
 
 def declare(world: World, inner: str = "direct") -> Schedule:

@@ -8,8 +8,8 @@ from tests.broker.harness import ChannelClient, Seen, World, frame, publish_fram
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.properties import Properties
-from warren.broker import administer
-from warren.broker.stream import Stream
+from warren.broker.operate import administer
+from warren.broker.stream.stream import Stream
 
 LATER = 60_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.broker.harness import World
-from warren.broker.publish import share_of_targets
+from warren.broker.publish.publish import share_of_targets
 
 
 def test_many_keys_are_remembered_and_no_more_than_a_share(world: World) -> None:

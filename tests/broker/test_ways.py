@@ -13,17 +13,17 @@ from tests.broker.harness import ChannelClient, Seen, World
 from warren.amqp import methods
 from warren.amqp.fields import table_of
 from warren.amqp.properties import Properties
-from warren.broker import relocate
-from warren.broker.channel import Channel
-from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.types import KNOWN_TYPES
-from warren.broker.firehose import publish_internal
-from warren.broker.interceptors import Interceptor
-from warren.broker.journey import Journey
-from warren.broker.queue import Queue
-from warren.broker.rehearsal import rehearse
-from warren.broker.x_death import Address, origin_queue
+from warren.broker.operate import relocate
+from warren.broker.publish.x_death import Address, origin_queue
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.queue import Queue
+from warren.broker.session.channel import Channel
+from warren.broker.session.interceptors import Interceptor
+from warren.broker.watch.firehose import publish_internal
+from warren.broker.watch.journey import Journey
+from warren.broker.watch.rehearsal import rehearse
 
 TARGETS = ("q0", "q1", "q2", "q3")
 DELAYED = "x-delayed-message"

@@ -13,7 +13,7 @@ from pika.exceptions import ConnectionClosedByBroker
 
 from tests.cli.serving import Serving, run_warren
 
-INTERCEPTOR = "warren.broker.interceptors.Interceptor"
+INTERCEPTOR = "warren.broker.session.interceptors.Interceptor"
 
 
 def connect(serving: Serving) -> pika.BlockingConnection:

@@ -26,8 +26,8 @@ from warren.amqp.methods import (
 )
 from warren.amqp.properties import Properties, encode_properties
 from warren.amqp.replies import ack, nack
-from warren.broker import administer
-from warren.broker.access import User
+from warren.broker.operate import administer
+from warren.broker.rules.access import User
 from warren.client.session import Credentials, Received, Refused, Session, frame_of
 from warren.errors import WarrenError
 

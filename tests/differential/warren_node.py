@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from tests.differential.brokers import Address, Broker
 from warren import testing
-from warren.broker import administer
-from warren.broker.access import User
 from warren.broker.node import Node
+from warren.broker.operate import administer
+from warren.broker.rules.access import User
 
 
 class NodeAdmin:

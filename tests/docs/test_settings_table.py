@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warren.broker.queue_settings import QUEUE_TYPES, SETTINGS, Setting
+from warren.broker.rules.queue_settings import QUEUE_TYPES, SETTINGS, Setting
 
 PAGE = Path(__file__).parents[2] / "docs" / "queue-options.md"
 HEAD = "| argument | in a policy | values | queues | operator's policy | changes in place |"

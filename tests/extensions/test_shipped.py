@@ -13,7 +13,7 @@ from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
 from tests.cli.serving import Serving, run_warren
 from warren import Broker
-from warren.broker.policies import ValidationFailed
+from warren.broker.rules.policies import ValidationFailed
 from warren.extensions.queue_names import QueueNames
 
 STAMP = "warren.extensions.stamp:Stamp"
@@ -168,7 +168,7 @@ def test_extensions_are_named_in_the_configuration_file(tmp_path: Path) -> None:
         (f"{STAMP},{STAMP}", "two interceptors want basic.publish: Stamp and Stamp"),
         ("stamp", "'stamp' is not of the form package.module:Class"),
         ("nowhere:Stamp", "cannot load nowhere:Stamp: No module named 'nowhere'"),
-        ("pathlib:Path", "pathlib:Path is not a subclass of warren.broker.interceptors.Interceptor"),
+        ("pathlib:Path", "pathlib:Path is not a subclass of warren.broker.session.interceptors.Interceptor"),
     ],
 )
 def test_a_mistake_in_the_configuration_stops_the_start_with_one_line(tmp_path: Path, named: str, reason: str) -> None:

@@ -11,8 +11,8 @@ from random import Random
 from tests.faults.ledger import Item, Ledger
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
-from warren.broker.burial import bury_dead_letters
-from warren.broker.entry import Entry
+from warren.broker.publish.burial import bury_dead_letters
+from warren.broker.queue.entry import Entry
 from warren.store.chores import Chore, SyncJob
 from warren.store.compaction import compact
 

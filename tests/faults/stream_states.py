@@ -18,7 +18,7 @@ from tests.faults.ledger import Violation
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import Definitions, StoredWorld
 from warren.amqp.frames import body_of
-from warren.broker.stream import Stream
+from warren.broker.stream.stream import Stream
 from warren.store.chores import Chore, SyncJob
 
 # One keeps everything, the other what fits.

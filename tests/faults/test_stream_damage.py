@@ -9,7 +9,7 @@ import pytest
 from tests.faults.stream_states import Records, records_of
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import Definitions, StoredWorld
-from warren.broker.stream import Stream
+from warren.broker.stream.stream import Stream
 from warren.store.stream_format import (
     FILE_ENDING,
     INDEX_ENDING,

@@ -10,7 +10,7 @@ from tests.faults.crash_states import Found
 from tests.faults.stream_states import KINDS, Explorer, Workload, records_of, run, unlimited
 from tests.store.simulated_disk import Fault, SimulatedDisk
 from tests.store.stored_world import StoredWorld
-from warren.broker.stream import Stream
+from warren.broker.stream.stream import Stream
 
 SEED = 20261115
 

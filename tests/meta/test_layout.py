@@ -34,6 +34,27 @@ FOUNDATIONS = {"checksum", "errors", "config", "__version__"}
 ASSEMBLIES = {"assembly", "testing", "pytest_plugin", "__init__"}
 MAY_IMPORT_ASSEMBLIES = {"cli"}
 
+# The rooms of the broker, along the way of a message. Each may import from those before it that are named here, and
+# from the files that stand beside the rooms and know none. What is imported only for its types counts too.
+ROOMS = {
+    "rules": set[str](),
+    "exchanges": {"rules"},
+    "queue": {"rules", "exchanges"},
+    "stream": {"rules", "exchanges", "queue"},
+    "vhost": {"rules", "exchanges", "queue", "stream"},
+    "session": {"rules", "exchanges", "queue", "vhost"},
+    "consume": {"rules", "queue", "stream", "session"},
+    "publish": {"rules", "exchanges", "queue", "vhost", "session", "consume"},
+    "declare": {"rules", "exchanges", "queue", "vhost", "session", "consume"},
+    "wire": {"rules", "queue", "vhost", "session", "consume", "publish", "declare"},
+    "watch": {"exchanges", "queue", "stream", "vhost", "session", "publish"},
+}
+# Beside the rooms: what all may know, and what stands on all of them.
+GROUND = {"message", "metrics", "settings", "terms", "timers", "world"}
+ROOF = {"node", "turns"}
+# Operators work on the whole node, and nobody else knows of them.
+OPERATORS = "operate"
+
 PURE_FOLDERS = {"amqp", "broker"}
 IMPURE_MODULES = {
     "asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "queue", "random",
@@ -78,6 +99,41 @@ def test_imports_go_one_way(path: Path) -> None:
     for module in imported_modules(path):
         if module.startswith("warren."):
             assert module.split(".")[1] in allowed, f"{place} must not import {module}"
+
+
+def rooms_imported(path: Path) -> set[str]:
+    """What a file of the broker imports from the broker: rooms, and files that stand beside them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "warren.broker":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("warren.broker."):
+            found.add(str(node.module).split(".")[2])
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "broker").rglob("*.py")), ids=lambda path: str(path.name))
+def test_rooms_of_the_broker_know_only_those_below_them(path: Path) -> None:
+    room = path.relative_to(PACKAGE / "broker").parts[0].removesuffix(".py")
+    if room == "__init__":
+        assert path.read_text() == ""
+        return
+    if room == OPERATORS:
+        allowed = {room, *GROUND, *ROOMS, *ROOF}
+    elif room in ROOF:
+        allowed = {*GROUND, *ROOMS, *ROOF}
+    elif room in GROUND:
+        allowed = GROUND
+    else:
+        allowed = {room, *GROUND, *ROOMS[room]}
+    assert rooms_imported(path) <= allowed, f"{room} must not import {rooms_imported(path) - allowed}"
+
+
+def test_no_room_of_the_broker_leads_back_to_itself() -> None:
+    below: dict[str, set[str]] = {}
+    for room, known in ROOMS.items():
+        assert known <= below.keys(), f"{room} knows a room that comes after it"
+        below[room] = known
 
 
 @pytest.mark.parametrize("folder", sorted(PURE_FOLDERS))

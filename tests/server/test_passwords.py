@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from warren.broker import hashing
+from warren.broker.rules import hashing
 from warren.errors import WarrenError
 from warren.server.passwords import REMEMBERED_MAX, Passwords
 

@@ -15,9 +15,9 @@ from pika.exceptions import ConnectionClosedByBroker
 from warren import Broker
 from warren.amqp.constants import PROTOCOL_HEADER
 from warren.amqp.methods import Method
-from warren.broker.channel import Channel
-from warren.broker.interceptors import Interceptor
 from warren.broker.node import Node
+from warren.broker.session.channel import Channel
+from warren.broker.session.interceptors import Interceptor
 from warren.server.clock import Clock
 from warren.server.transport import FAREWELL, WRITE_HIGH_WATER, AmqpTransport, Roster, address_of
 

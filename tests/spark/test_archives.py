@@ -24,7 +24,7 @@ from tests.cli.serving import Serving, environment
 from tests.management.asking import Asking
 from tests.spark.broker_under_test import BrokerUnderTest, numbered
 from warren import Broker
-from warren.broker.stream import Stream
+from warren.broker.stream.stream import Stream
 from warren.errors import WarrenError
 from warren.server import archiver
 from warren.spark.archives.files import ArchiveFile, covering, file_name, files_in, first_before

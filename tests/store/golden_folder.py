@@ -17,7 +17,7 @@ from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.message import Message, Origin
 from warren.broker.node import Node
-from warren.broker.outcome import Outcome
+from warren.broker.queue.outcome import Outcome
 from warren.broker.settings import Settings
 from warren.server.first_start import make_defaults
 from warren.server.passwords import Passwords

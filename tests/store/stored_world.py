@@ -13,13 +13,13 @@ from tests.store.simulated_disk import SimulatedDisk
 from warren.amqp.fields import table_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import Properties, encode_properties
-from warren.broker.entry import Entry
 from warren.broker.message import Message, Origin
 from warren.broker.node import Node
-from warren.broker.outcome import Outcome
-from warren.broker.queue import Queue
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.outcome import Outcome
+from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
-from warren.broker.vhost import VHost
+from warren.broker.vhost.vhost import VHost
 from warren.store.chores import Chore, SyncJob
 from warren.store.compaction import compact, sparse_segment
 from warren.store.log import LogStore

@@ -9,9 +9,9 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld, body_in
 from tests.store.test_log_store import after_kill, fill
-from warren.broker import relocate
-from warren.broker.queue import Queue
-from warren.broker.x_death import Address
+from warren.broker.operate import relocate
+from warren.broker.publish.x_death import Address
+from warren.broker.queue.queue import Queue
 from warren.store.compaction import compact
 
 

@@ -19,11 +19,11 @@ from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, LoggingHost, StoredWorld
 from warren.amqp.frames import body_of
 from warren.amqp.properties import decode_properties
-from warren.broker import definitions
-from warren.broker.entry import Entry
 from warren.broker.node import Node
+from warren.broker.operate import definitions
+from warren.broker.queue.entry import Entry
 from warren.broker.settings import Settings
-from warren.broker.stream import Stream
+from warren.broker.stream.stream import Stream
 from warren.store.definitions import FILE_NAME, DefinitionsStore
 from warren.store.disk import RealDisk
 from warren.store.inspect import check

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
-from warren.broker.entry import Entry
+from warren.broker.queue.entry import Entry
 from warren.store.compaction import compact
 
 QUEUES = ("one", "two")

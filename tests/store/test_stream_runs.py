@@ -13,8 +13,8 @@ from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
 from warren.amqp.frames import body_of
 from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, StreamRun, write_run_head
-from warren.broker.stream import Stream
-from warren.broker.stream_log import StreamRecord
+from warren.broker.queue.stream_log import StreamRecord
+from warren.broker.stream.stream import Stream
 from warren.errors import FrameError
 from warren.store.stream_rows import StreamRows
 

@@ -10,31 +10,31 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.broker import turns
-from warren.broker.access import User
-from warren.broker.connection import Connection
-from warren.broker.decorators import QueueDecorator
-from warren.broker.events import EVENT_EXCHANGE, Events
 from warren.broker.exchanges.base import Exchange, ExchangeDecorator
-from warren.broker.guard import (
+from warren.broker.message import Message
+from warren.broker.publish.republish import deliver, queues_for
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.listener import INTERNAL
+from warren.broker.queue.outlet import CLOSED, RUNNING
+from warren.broker.queue.store import Store
+from warren.broker.rules.access import User
+from warren.broker.session.connection import Connection
+from warren.broker.session.guard import (
     GuardedExchangeDecorator,
     GuardedInterceptor,
     GuardedQueueDecorator,
     GuardedTracer,
     learn_keys,
 )
-from warren.broker.house import House
-from warren.broker.interceptors import PUBLISH, Interceptor
-from warren.broker.listener import INTERNAL
-from warren.broker.message import Message
-from warren.broker.outlet import CLOSED, RUNNING
-from warren.broker.reader import Reader
-from warren.broker.republish import deliver, queues_for
+from warren.broker.session.house import House
+from warren.broker.session.interceptors import PUBLISH, Interceptor
+from warren.broker.session.tracer import Tracer
 from warren.broker.settings import Settings
-from warren.broker.shapes import vhost_item
-from warren.broker.store import Store
-from warren.broker.tracer import Tracer
-from warren.broker.vhost import VHost
-from warren.broker.watcher import Watch
+from warren.broker.vhost.shapes import vhost_item
+from warren.broker.vhost.vhost import VHost
+from warren.broker.watch.events import EVENT_EXCHANGE, Events
+from warren.broker.watch.watcher import Watch
+from warren.broker.wire.reader import Reader
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
 from warren.errors import WarrenError
 

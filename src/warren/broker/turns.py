@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warren.broker.burial import bury_dead_letters
+from warren.broker.publish.burial import bury_dead_letters
 
 if TYPE_CHECKING:
     from warren.broker.node import Node

@@ -7,7 +7,7 @@ A policy for exchanges with {"copy-to": "audit"} then copies everything to the e
 from __future__ import annotations
 
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
-from warren.broker.queue_settings import Kind, Text
+from warren.broker.rules.queue_settings import Kind, Text
 
 KEY = "copy-to"
 

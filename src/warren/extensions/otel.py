@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from warren.amqp.fields import Field, Table
-from warren.broker.tracer import Tracer
+from warren.broker.session.tracer import Tracer
 from warren.errors import WarrenError
 
 try:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from warren.amqp.methods import Method, QueueDeclare
-from warren.broker.channel import Channel
-from warren.broker.interceptors import Interceptor
-from warren.broker.pattern import Pattern
+from warren.broker.rules.pattern import Pattern
+from warren.broker.session.channel import Channel
+from warren.broker.session.interceptors import Interceptor
 from warren.errors import PreconditionFailed
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from warren.broker.decorators import QueueDecorator
-from warren.broker.queue import Queue
-from warren.broker.queue_settings import Flag, Kind
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.queue import Queue
+from warren.broker.rules.queue_settings import Flag, Kind
 
 KEY = "warn-unattended"
 

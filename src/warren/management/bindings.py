@@ -7,10 +7,10 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
-from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Binding, Destination
-from warren.broker.shapes import binding_item
-from warren.broker.vhost import VHost
+from warren.broker.rules.access import DEFAULT_EXCHANGE
+from warren.broker.vhost.shapes import binding_item
+from warren.broker.vhost.vhost import VHost
 from warren.management.arguments import arguments_in
 from warren.management.calls import CREATED, Call, done, found, route
 from warren.management.listing import Item

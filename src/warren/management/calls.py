@@ -18,12 +18,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from warren.amqp.methods import Method
-from warren.broker.access import User
-from warren.broker.channel import Channel
-from warren.broker.connection import Connection
-from warren.broker.definitions import Hasher
 from warren.broker.node import Node
-from warren.broker.vhost import VHost
+from warren.broker.operate.definitions import Hasher
+from warren.broker.rules.access import User
+from warren.broker.session.channel import Channel
+from warren.broker.session.connection import Connection
+from warren.broker.vhost.vhost import VHost
 from warren.client.session import Refused
 from warren.management.direct import DirectClient, refusal_to_http
 from warren.management.listing import Item, columns, listing

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.broker.channel import Channel
+from warren.broker.session.channel import Channel
 from warren.management import consumers
 from warren.management.calls import Call, route
 from warren.management.listing import Item

@@ -7,7 +7,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
-from warren.broker.connection import Connection
+from warren.broker.session.connection import Connection
 from warren.management import channels
 from warren.management.calls import Call, done, route
 from warren.management.listing import Item

@@ -7,9 +7,9 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
-from warren.broker.browser import Browser
-from warren.broker.channel import Channel
-from warren.broker.consumer import Consumer
+from warren.broker.queue.browser import Browser
+from warren.broker.queue.consumer import Consumer
+from warren.broker.session.channel import Channel
 from warren.management.calls import Call, route
 from warren.management.listing import Item
 from warren.management.names import channel_name

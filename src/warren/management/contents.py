@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import Table, plain_table
 from warren.amqp.frames import body_of
-from warren.broker import relocate
-from warren.broker.entry import Entry
 from warren.broker.message import NEVER
-from warren.broker.queue import Queue
-from warren.broker.queue_settings import STREAM
+from warren.broker.operate import relocate
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.queue import Queue
+from warren.broker.rules.queue_settings import STREAM
 from warren.errors import ResourceLocked
 from warren.management import queues
 from warren.management.calls import Call, deleted, found, route

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.broker import definitions
+from warren.broker.operate import definitions
 from warren.management.calls import Call, Needs, done, route
 from warren.management.spec import gives, takes
 

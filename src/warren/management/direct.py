@@ -23,7 +23,7 @@ from warren.amqp.methods import (
 )
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.node import Node
-from warren.broker.vhost import VHost
+from warren.broker.vhost.vhost import VHost
 from warren.client.session import CHANNEL, Received, Refused, Session, frame_of, refusal
 from warren.management.refusals import Refusal
 

@@ -7,12 +7,12 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.methods import ExchangeDeclare, ExchangeDelete
-from warren.broker.access import DEFAULT_EXCHANGE
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.pipeline import PipelineExchange, input_of
-from warren.broker.schedule import schedule_of
-from warren.broker.shapes import exchange_item
-from warren.broker.super_streams import is_super_stream, partitions
+from warren.broker.queue.schedule import schedule_of
+from warren.broker.rules.access import DEFAULT_EXCHANGE
+from warren.broker.stream.super_streams import is_super_stream, partitions
+from warren.broker.vhost.shapes import exchange_item
 from warren.management import bindings
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, found, route

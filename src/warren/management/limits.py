@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.broker import administer
-from warren.broker.access import User
+from warren.broker.operate import administer
+from warren.broker.rules.access import User
 from warren.management.calls import Call, Needs, done, found, route
 from warren.management.refusals import bad_request
 from warren.management.spec import NUMBER, gives, takes

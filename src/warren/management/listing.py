@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from warren.broker.pattern import Pattern
+from warren.broker.rules.pattern import Pattern
 from warren.management.refusals import Refusal, bad_request
 
 PAGE_SIZE: Final = 100

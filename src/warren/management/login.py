@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from warren.broker.access import User, is_loopback
+from warren.broker.rules.access import User, is_loopback
 from warren.management.refusals import Refusal, bad_request, not_authorised
 from warren.management.sessions import COOKIE, CSRF_HEADER, IDLE_MS, LoginSession
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from warren.broker.channel import Channel
-from warren.broker.connection import Connection
 from warren.broker.exchanges.base import Exchange
 from warren.broker.node import Node
-from warren.broker.queue import Queue
+from warren.broker.queue.queue import Queue
+from warren.broker.session.channel import Channel
+from warren.broker.session.connection import Connection
 from warren.management.names import channel_name
 
 

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from warren.broker.logins import Attempts
 from warren.broker.metrics import QueueCounters
-from warren.broker.queue import Queue
+from warren.broker.queue.queue import Queue
+from warren.broker.rules.logins import Attempts
 from warren.management.calls import Call, Context, Needs, route
 from warren.management.metric_families import GROUPS, Family, Kind, kinds
 from warren.management.overview import COMPATIBLE_VERSION

@@ -13,10 +13,11 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import Table
-from warren.broker import relocate, x_death
-from warren.broker.entry import Entry
-from warren.broker.vhost import VHost
-from warren.broker.x_death import Address
+from warren.broker.operate import relocate
+from warren.broker.publish import x_death
+from warren.broker.publish.x_death import Address
+from warren.broker.queue.entry import Entry
+from warren.broker.vhost.vhost import VHost
 from warren.management.calls import Call, found, route
 from warren.management.contents import filter_from, removable, search, sequence_in
 from warren.management.refusals import Refusal, bad_request

@@ -7,8 +7,8 @@ import hashlib
 from urllib.parse import quote_plus
 
 from warren.amqp.fields import encode_table
-from warren.broker.channel import Channel
 from warren.broker.exchanges.base import Binding
+from warren.broker.session.channel import Channel
 
 
 def channel_name(channel: Channel) -> str:

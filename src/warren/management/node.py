@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.broker import administer
+from warren.broker.operate import administer
 from warren.management.calls import Call, Needs, done, route
 from warren.management.overview import COMPATIBLE_VERSION, check_own_name
 from warren.management.refusals import bad_request, not_found

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from warren.broker.exchanges.types import KNOWN_TYPES
-from warren.broker.vhost import VHost
+from warren.broker.vhost.vhost import VHost
 from warren.management import queues
 from warren.management.calls import Call, Needs, route
 from warren.management.listing import Item

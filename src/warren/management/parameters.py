@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.broker import administer
+from warren.broker.operate import administer
 from warren.management.calls import Call, Needs, deleted, done, found, route
 from warren.management.listing import Item
 from warren.management.refusals import not_found

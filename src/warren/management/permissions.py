@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.broker import administer
-from warren.broker.shapes import permission_item, topic_permission_item
+from warren.broker.operate import administer
+from warren.broker.vhost.shapes import permission_item, topic_permission_item
 from warren.management.calls import Call, Needs, deleted, done, found, route
 from warren.management.listing import Item
 from warren.management.refusals import bad_request

@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.broker import administer
-from warren.broker.policies import OPERATOR_POLICY, POLICY
+from warren.broker.operate import administer
+from warren.broker.rules.policies import OPERATOR_POLICY, POLICY
 from warren.management.calls import Call, Needs, Resource, deleted, done, found, route
 from warren.management.spec import NUMBER, OBJECT, TEXT, takes
 

@@ -10,10 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import Field, Table, plain_table
 from warren.amqp.methods import QueueDeclare, QueueDelete, QueuePurge
-from warren.broker import change_queue
-from warren.broker.queue import Queue
-from warren.broker.shapes import queue_item
-from warren.broker.stream import Stream
+from warren.broker.operate import change_queue
+from warren.broker.queue.queue import Queue
+from warren.broker.stream.stream import Stream
+from warren.broker.vhost.shapes import queue_item
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, done, found, route

@@ -6,8 +6,8 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.broker.entry import Entry
-from warren.broker.schedule import Schedule, schedule_of
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.management import contents, exchanges
 from warren.management.calls import Call, deleted, found, route
 from warren.management.listing import Item

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from warren.broker.access import Access, User
+from warren.broker.rules.access import Access, User
 
 COOKIE: Final = "warren_session"
 # What a page from elsewhere cannot send: browsers let only pages of the same origin set a header.

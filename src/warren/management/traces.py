@@ -11,9 +11,9 @@ from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import plain_table, table_of
 from warren.amqp.properties import Properties
-from warren.broker.explain import Match, RouteStep
-from warren.broker.journey import Journey, Stage
-from warren.broker.rehearsal import rehearse
+from warren.broker.watch.explain import Match, RouteStep
+from warren.broker.watch.journey import Journey, Stage
+from warren.broker.watch.rehearsal import rehearse
 from warren.management.calls import Call, Needs, done, found, route
 from warren.management.listing import Item, Lister
 from warren.management.refusals import bad_request, not_found

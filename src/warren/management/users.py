@@ -6,9 +6,10 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.broker import administer, hashing
-from warren.broker.access import User
-from warren.broker.shapes import user_item
+from warren.broker.operate import administer
+from warren.broker.rules import hashing
+from warren.broker.rules.access import User
+from warren.broker.vhost.shapes import user_item
 from warren.management import permissions
 from warren.management.calls import Call, Needs, deleted, done, found, route
 from warren.management.listing import Item

@@ -6,9 +6,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from warren.broker import administer
-from warren.broker.shapes import vhost_item
-from warren.broker.vhost import VHost
+from warren.broker.operate import administer
+from warren.broker.vhost.shapes import vhost_item
+from warren.broker.vhost.vhost import VHost
 from warren.management.arguments import flag_in
 from warren.management.calls import Call, Needs, deleted, done, route
 from warren.management.listing import Item

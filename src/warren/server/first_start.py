@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from warren.broker import administer
-from warren.broker.access import User
 from warren.broker.node import Node
+from warren.broker.operate import administer
+from warren.broker.rules.access import User
 from warren.errors import WarrenError
 from warren.server.passwords import Passwords
 

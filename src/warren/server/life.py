@@ -12,13 +12,13 @@ import resource
 from pathlib import Path
 
 from warren import __version__
-from warren.broker import definitions
-from warren.broker.decorators import QueueDecorator
 from warren.broker.exchanges.base import ExchangeDecorator
-from warren.broker.interceptors import Interceptor
 from warren.broker.node import Node
+from warren.broker.operate import definitions
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.session.interceptors import Interceptor
+from warren.broker.session.tracer import Tracer
 from warren.broker.settings import Settings
-from warren.broker.tracer import Tracer
 from warren.config import Config
 from warren.errors import WarrenError
 from warren.server.alarms import AlarmWatch, disk_free, memory_total

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from warren.broker import hashing
+from warren.broker.rules import hashing
 from warren.errors import WarrenError
 
 REMEMBERED_MAX = 1024

@@ -11,8 +11,8 @@ import socket
 from typing import Protocol, cast
 
 from warren.amqp import replies
-from warren.broker.connection import Connection
 from warren.broker.node import Node
+from warren.broker.session.connection import Connection
 from warren.errors import InternalError
 from warren.server.clock import Clock
 from warren.server.tls import subject_of

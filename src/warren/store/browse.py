@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.entry import Entry
 from warren.broker.message import NEVER
+from warren.broker.queue.entry import Entry
 from warren.store.segment import ROW_SIZE, Row, Segment
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.entry import Entry
+from warren.broker.queue.entry import Entry
 from warren.store.format import (
     FILE_HEADER_SIZE,
     MESSAGE,

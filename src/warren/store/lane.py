@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.backing import Backing
-from warren.broker.browse import by_sequence
-from warren.broker.entry import Entry
 from warren.broker.message import Message, short
+from warren.broker.queue.backing import Backing
+from warren.broker.queue.browse import by_sequence
+from warren.broker.queue.entry import Entry
 from warren.store.browse import READ_GAP, find_paged, paged_after, paged_expiries
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment
 
 if TYPE_CHECKING:
-    from warren.broker.queue import Queue
+    from warren.broker.queue.queue import Queue
     from warren.store.log import LogStore
 
 # A queue keeps this much in memory (LogStore.head_entries of messages); less when all queues together keep a lot.

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.backing import Backing
-from warren.broker.entry import Entry
-from warren.broker.store import Store
+from warren.broker.queue.backing import Backing
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.store import Store
 from warren.store.chores import Chore, SegmentChore, SyncJob
 from warren.store.disk import Disk
 from warren.store.format import LANE_DELETED, SETTLED, SYNCED, file_header
@@ -28,8 +28,8 @@ from warren.store.streams import StreamLogs
 from warren.store.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from warren.broker.queue import Queue
-    from warren.broker.stream_log import StreamLog
+    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.stream_log import StreamLog
 
 SEGMENT_BYTES: Final[i64] = 32 * 1024 * 1024
 # What one queue keeps in memory, and how many messages are read back at once.

@@ -11,8 +11,8 @@ import struct
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from warren.broker.entry import Entry
 from warren.broker.message import Message
+from warren.broker.queue.entry import Entry
 from warren.store.format import (
     DELIVERED,
     LANE_OPENED,

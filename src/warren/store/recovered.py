@@ -10,7 +10,7 @@ from warren.store.lane import Cursor, Lane, by_next_sequence
 from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment
 
 if TYPE_CHECKING:
-    from warren.broker.queue import Queue
+    from warren.broker.queue.queue import Queue
     from warren.store.log import LogStore
 
 _LANE_FACTS: Final = struct.Struct(">IBBQ")

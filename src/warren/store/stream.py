@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from warren.broker.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
+from warren.broker.queue.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
 from warren.store.format import SYNCED, write_record
 from warren.store.stream_archive import archive_folder
 from warren.store.stream_cursor import DiskCursor
@@ -21,7 +21,7 @@ from warren.store.stream_segment import StreamSegment, position_of, rows_of_inde
 from warren.store.walk import next_record
 
 if TYPE_CHECKING:
-    from warren.broker.queue import Queue
+    from warren.broker.queue.queue import Queue
     from warren.store.streams import StreamLogs
 
 TAIL_BYTES: Final[i64] = 524288

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.amqp.stream_run import StreamRun
-from warren.broker.stream_log import StreamCursor, StreamRecord
+from warren.broker.queue.stream_log import StreamCursor, StreamRecord
 from warren.store.format import RECORD_HEADER_SIZE, record_at
 from warren.store.stream_format import STREAM_MESSAGE, claimed_size, offset_of, read_stream_record
 from warren.store.stream_segment import StreamSegment

@@ -18,7 +18,7 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, wr
 from mypy_extensions import i16, i32, i64
 
 from warren.broker.message import short
-from warren.broker.stream_log import StreamRecord
+from warren.broker.queue.stream_log import StreamRecord
 from warren.checksum import crc32
 from warren.errors import WarrenError
 from warren.store.format import RECORD_HEADER_SIZE, RECORD_MAGIC, write_record

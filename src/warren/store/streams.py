@@ -16,7 +16,7 @@ from warren.store.stream_segment import StreamSegment, encode_index
 from warren.store.whole_files import read_whole
 
 if TYPE_CHECKING:
-    from warren.broker.queue import Queue
+    from warren.broker.queue.queue import Queue
     from warren.store.log import LogStore
 
 

@@ -27,15 +27,15 @@ from warren.amqp import methods
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of
 from warren.amqp.properties import Properties
-from warren.broker.backing import Backing
-from warren.broker.deadletter import DeadLetter
-from warren.broker.definitions import import_
-from warren.broker.entry import Entry
 from warren.broker.node import Node
-from warren.broker.queue import Queue
-from warren.broker.schedule import Schedule, schedule_of
+from warren.broker.operate.definitions import import_
+from warren.broker.queue.backing import Backing
+from warren.broker.queue.deadletter import DeadLetter
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.broker.settings import Settings
-from warren.broker.stream import Stream
+from warren.broker.stream.stream import Stream
 from warren.broker.world import Login
 from warren.spark.path.consumers import Crew, Worker
 

@@ -14,7 +14,7 @@ from tests.spark.path.building import binding, definitions, exchange, queue, sen
 from tests.spark.path.equality import difference, live_outcome, path_outcome
 from tests.spark.path.traffic import START
 from warren.amqp.fields import Field, encode_table
-from warren.broker.definitions import DefinitionsError
+from warren.broker.operate.definitions import DefinitionsError
 from warren.errors import WarrenError
 from warren.spark.path import simulation as simulation_module
 from warren.spark.path.components import Components, components_of

@@ -1,6 +1,6 @@
 """x-delayed-message: an exchange of another type (x-delayed-type) that a message reaches `x-delay` milliseconds late.
 
-What is to come waits in the exchange's schedule (broker/schedule.py), which looks like one more queue from here.
+What is to come waits in the exchange's schedule (queue/schedule.py), which looks like one more queue from here.
 """
 
 from __future__ import annotations

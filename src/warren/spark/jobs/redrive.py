@@ -19,7 +19,7 @@ import pyarrow as pa
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import decode_table
 from warren.amqp.methods import BasicAck, QueueDeclare, QueueDeclareOk
-from warren.broker.x_death import origin_queue
+from warren.broker.publish.x_death import origin_queue
 from warren.client.address import parse_uri
 from warren.client.connection import Client
 from warren.client.session import Refused, frame_of

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from warren.broker.exchanges.base import Envelope
+from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.node import Node
-from warren.broker.queue import Queue
-from warren.broker.route import is_cacheable, route
-from warren.broker.schedule import Schedule, schedule_of
-from warren.broker.stream import Stream
-from warren.broker.vhost import VHost
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.schedule import Schedule, schedule_of
+from warren.broker.stream.stream import Stream
+from warren.broker.vhost.vhost import VHost
 from warren.spark.path.topology import Name, Topology, queues_of
 
 

@@ -10,12 +10,12 @@ from typing import Final
 
 from warren.amqp import methods
 from warren.amqp.methods import Method
-from warren.broker.channel import Channel
 from warren.broker.message import short
 from warren.broker.node import Node
-from warren.broker.observer import Delivery, Observer
-from warren.broker.publish import deliver_to_queues, known_delivery, walk
-from warren.broker.queue import Queue
+from warren.broker.publish.publish import deliver_to_queues, known_delivery, walk
+from warren.broker.queue.queue import Queue
+from warren.broker.session.channel import Channel
+from warren.broker.session.observer import Delivery, Observer
 from warren.client.session import CHANNEL, Credentials, Refused, Session, frame_of
 from warren.errors import HardError
 from warren.spark.path.host import DeafWire

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 from warren.amqp.frames import content_frames
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
+from warren.broker.exchanges.route import destinations
 from warren.broker.message import Message
 from warren.broker.node import Node
-from warren.broker.observer import Observer
-from warren.broker.queue import Queue
-from warren.broker.route import destinations
+from warren.broker.queue.queue import Queue
+from warren.broker.session.observer import Observer
 from warren.client.session import Refused
 from warren.errors import AmqpError
 from warren.spark.path.components import Components

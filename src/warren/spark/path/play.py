@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of
-from warren.broker.queue import Queue
-from warren.broker.schedule import Schedule
-from warren.broker.stream import Stream
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.schedule import Schedule
+from warren.broker.stream.stream import Stream
 from warren.spark.path import events
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew

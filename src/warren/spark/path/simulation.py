@@ -18,18 +18,18 @@ from zlib import crc32
 
 from warren.amqp.fields import plain
 from warren.amqp.frames import body_of, content_frames
-from warren.broker.deadletter import REASON_EXPIRED, REASON_MAXLEN, DeadLetter, DeathListener
-from warren.broker.entry import Entry
 from warren.broker.exchanges.delayed import DELAY_HEADER
-from warren.broker.expiry import is_expired
 from warren.broker.message import NEVER, Message, Origin
-from warren.broker.observer import Observer
-from warren.broker.outcome import Outcome
-from warren.broker.queue import Queue
-from warren.broker.schedule import Schedule
-from warren.broker.stream import Stream
-from warren.broker.stream_log import StreamRecord
-from warren.broker.x_death import record_death
+from warren.broker.publish.x_death import record_death
+from warren.broker.queue.deadletter import REASON_EXPIRED, REASON_MAXLEN, DeadLetter, DeathListener
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.expiry import is_expired
+from warren.broker.queue.outcome import Outcome
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.schedule import Schedule
+from warren.broker.queue.stream_log import StreamRecord
+from warren.broker.session.observer import Observer
+from warren.broker.stream.stream import Stream
 from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.components import Components

@@ -10,11 +10,11 @@ import tempfile
 from collections import deque
 from typing import IO, Any, Final, Protocol
 
-from warren.broker.backing import Backing
-from warren.broker.entry import Entry
 from warren.broker.message import Message, Origin
-from warren.broker.queue import Queue
-from warren.broker.store import Store
+from warren.broker.queue.backing import Backing
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.store import Store
 
 # Entries in memory, in all queues of a task together; about half a kilobyte each.
 IN_MEMORY: Final = 200_000

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from warren.broker.exact_expiry import ExactExpiry
-from warren.broker.queue import Queue
-from warren.broker.schedule import Schedule
-from warren.broker.stream import Stream
+from warren.broker.queue.exact_expiry import ExactExpiry
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.schedule import Schedule
+from warren.broker.stream.stream import Stream
 from warren.broker.timers import Timer
 from warren.spark.path import events
 from warren.spark.path.events import Event

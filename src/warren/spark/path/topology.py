@@ -12,15 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from warren.broker.definitions import DefinitionsError, import_
 from warren.broker.exchanges.random import RandomExchange
-from warren.broker.hashing import SHA256
 from warren.broker.node import Node
-from warren.broker.queue import Queue
-from warren.broker.schedule import Schedule, schedule_of
+from warren.broker.operate.definitions import DefinitionsError, import_
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.schedule import Schedule, schedule_of
+from warren.broker.queue.store import Store
+from warren.broker.rules.hashing import SHA256
 from warren.broker.settings import Settings
-from warren.broker.store import Store
-from warren.broker.stream import Stream
+from warren.broker.stream.stream import Stream
 from warren.broker.world import Host
 from warren.errors import WarrenError
 from warren.spark.path.host import StillHost

@@ -1,0 +1,57 @@
+"""Direct reply-to: answers that go straight to the requester's channel, without a queue.
+
+A requester consumes from the pseudo queue amq.rabbitmq.reply-to and publishes with that name as reply_to; the broker
+writes the channel's own address in its place. Publishing to that address through the default exchange delivers at
+once or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.broker.message import NEVER, Message
+from warren.broker.queue.entry import Entry
+from warren.errors import NotFound, PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.queue.consumer import Consumer
+    from warren.broker.session.channel import Channel
+    from warren.broker.session.house import House
+
+REPLY_QUEUE: Final = "amq.rabbitmq.reply-to"
+_PREFIX: Final = "amq.rabbitmq.reply-to."
+
+
+def is_reply_address(name: str) -> bool:
+    return name.startswith(_PREFIX)
+
+
+def open_reply_queue(channel: Channel, consumer: Consumer) -> None:
+    node = channel.connection.node
+    channel.reply_address = _PREFIX + node.host.token()
+    channel.reply_consumer = consumer
+    node.reply_channels[channel.reply_address] = channel
+
+
+def name_reply_address(channel: Channel, message: Message) -> None:
+    """reply_to said "the reply queue of this channel": write its real address into the message."""
+    if channel.reply_consumer is None:
+        raise PreconditionFailed("fast reply consumer does not exist")
+    properties = message.properties()
+    properties.reply_to = channel.reply_address
+    message.rewrite(properties, channel.connection.frame_max)
+
+
+def deliver_reply(node: House, message: Message) -> bool:
+    """To the requester if it is still there; False when there is none. Nothing is kept for one who left."""
+    channel = node.reply_channels.get(message.origin.keys[0])
+    if channel is None or channel.reply_consumer is None:
+        return False
+    consumer = channel.reply_consumer
+    consumer.send(Entry(message, consumer.queue, 0, NEVER), channel.unacked.skip())
+    return True
+
+
+def check_reply_address(node: House, address: str, vhost: str) -> None:
+    if address != REPLY_QUEUE and address not in node.reply_channels:
+        raise NotFound(f"no queue '{address}' in vhost '{vhost}'")

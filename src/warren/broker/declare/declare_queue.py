@@ -1,0 +1,181 @@
+"""Queues as clients ask for them: declare, bind, unbind, purge, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warren.amqp import replies
+from warren.amqp.fields import Table
+from warren.amqp.methods import QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind
+from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
+from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
+from warren.broker.queue.queue import Queue
+from warren.broker.rules.arguments import (
+    check_queue_arguments,
+    check_queue_equivalence,
+    compare_flag,
+    queue_type,
+    resource,
+)
+from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, integer, stream_size_problem
+from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.session.channel import Channel
+
+
+def declare(channel: Channel, method: QueueDeclare) -> None:
+    name = strip_line_ends(method.queue)
+    channel.connection.node.counters.queues_declared += 1
+    if name == REPLY_QUEUE or is_reply_address(name):
+        check_reply_address(channel.connection.node, name, channel.vhost.name)
+        channel.connection.send(replies.queue_declare_ok(channel.number, name, 0, 1))
+        return
+    queue = _passive(channel, name) if method.passive else _active(channel, method, name)
+    queue.last_used = channel.connection.node.now
+    queue.arm_idle()
+    channel.last_queue = queue.name
+    if not method.no_wait:
+        channel.connection.send(
+            replies.queue_declare_ok(channel.number, queue.name, queue.backing.length, queue.consumers.count)
+        )
+
+
+def _passive(channel: Channel, name: str) -> Queue:
+    channel.connection.node.access.check_any(channel.user, channel.vhost.name, "queue", name)
+    return channel.vhost.queue(name, channel.connection)
+
+
+def _active(channel: Channel, method: QueueDeclare, name: str) -> Queue:
+    vhost = channel.vhost
+    server_named = name == ""
+    if server_named:
+        name = f"amq.gen-{channel.connection.node.host.token()}"
+    # An exclusive queue dies with its connection, so it cannot be durable whatever was asked for.
+    durable = method.durable and not method.exclusive
+    channel.check("queue", name, "configure")
+    if name.startswith("amq.") and not server_named:
+        # Even one that exists under a name of our own making: RabbitMQ lets it be declared only passively.
+        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    arguments = vhost.with_default_type(method.arguments, durable, method.exclusive, method.auto_delete)
+    existing = vhost.queues.get(name)
+    if existing is not None:
+        _check_equivalence(channel, existing, method, durable, arguments)
+        return existing
+    type_ = queue_type(arguments)
+    check_queue_arguments(arguments, type_, name, vhost.name)
+    _check_type(type_, name, vhost.name, durable, method, server_named)
+    _check_archive(channel, name, arguments)
+    _check_dead_letter_rights(channel, name, method.arguments)
+    vhost.check_queue_limit(name)
+    owner = channel.connection if method.exclusive else None
+    return vhost.create_queue(name, type_, durable, method.auto_delete, owner, arguments)
+
+
+def _check_equivalence(channel: Channel, queue: Queue, method: QueueDeclare, durable: bool, arguments: Table) -> None:
+    what = resource("queue", queue.name, queue.vhost)
+    channel.vhost.check_exclusive(queue, channel.connection, method.exclusive)
+    compare_flag("durable", durable, queue.durable, what)
+    compare_flag("auto_delete", method.auto_delete, queue.auto_delete, what)
+    check_queue_equivalence(arguments, queue.arguments, queue.type, queue.name, queue.vhost)
+
+
+def _check_type(type_: str, name: str, vhost: str, durable: bool, method: QueueDeclare, server_named: bool) -> None:
+    if type_ == CLASSIC:
+        return
+    what = resource("queue", name, vhost)
+    if server_named:
+        raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{type_}_queue")
+    if method.auto_delete:
+        raise PreconditionFailed(f"invalid property 'auto-delete' for {what}")
+    if method.exclusive:
+        raise PreconditionFailed(f"invalid property 'exclusive-owner' for {what}")
+    if not durable:
+        raise PreconditionFailed(f"invalid property 'non-durable' for {what}")
+    for setting in arguments_of(type_):
+        field = method.arguments.get(setting.argument)
+        problem = "" if field is None else stream_size_problem(setting.argument, integer(field))
+        if problem:
+            raise PreconditionFailed(problem)
+
+
+def _check_archive(channel: Channel, name: str, arguments: Table) -> None:
+    field = arguments.get("x-archive")
+    if field is not None and field.value is True and not channel.connection.node.store.can_archive:
+        what = resource("queue", name, channel.vhost.name)
+        raise PreconditionFailed(
+            f"invalid arg 'x-archive' for {what}: this broker keeps nothing on disk, start it with a data folder"
+        )
+
+
+def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> None:
+    field = arguments.get("x-dead-letter-exchange")
+    if field is not None and isinstance(field.value, str):
+        channel.check("queue", name, "read")
+        channel.check("exchange", field.value, "write")
+
+
+def bind(channel: Channel, method: QueueBind) -> None:
+    queue, key = _names(channel, method.queue, method.routing_key)
+    exchange = strip_line_ends(method.exchange)
+    check_binding(channel, exchange, "queue", queue, key)
+    _check_lock(channel, queue)
+    channel.vhost.add_binding(exchange, "queue", queue, key, method.arguments)
+    if not method.no_wait:
+        channel.connection.send(replies.queue_bind_ok(channel.number))
+
+
+def unbind(channel: Channel, method: QueueUnbind) -> None:
+    queue, key = _names(channel, method.queue, method.routing_key)
+    exchange = strip_line_ends(method.exchange)
+    check_binding(channel, exchange, "queue", queue, key)
+    if channel.vhost.find_binding(exchange, "queue", queue, key, method.arguments) is not None:
+        _check_lock(channel, queue)
+    channel.vhost.remove_binding(exchange, "queue", queue, key, method.arguments)
+    channel.connection.send(replies.queue_unbind_ok(channel.number))
+
+
+def _names(channel: Channel, queue: str, key: str) -> tuple[str, str]:
+    """With neither queue nor key given, both are the last declared queue's name."""
+    queue = strip_line_ends(queue)
+    name = channel.queue_name(queue)
+    return name, name if queue == "" and key == "" else key
+
+
+def _check_lock(channel: Channel, name: str) -> None:
+    queue = channel.vhost.queues.get(name)
+    if queue is not None:
+        channel.vhost.check_access(queue, channel.connection)
+
+
+def purge(channel: Channel, method: QueuePurge) -> None:
+    name = channel.queue_name(strip_line_ends(method.queue))
+    channel.check("queue", name, "read")
+    count = channel.vhost.queue(name, channel.connection).purge()
+    if not method.no_wait:
+        channel.connection.send(replies.queue_purge_ok(channel.number, count))
+
+
+def delete(channel: Channel, method: QueueDelete) -> None:
+    name = channel.queue_name(strip_line_ends(method.queue))
+    channel.check("queue", name, "configure")
+    queue = channel.vhost.queues.get(name)
+    count = 0
+    if queue is not None:
+        channel.vhost.check_access(queue, channel.connection)
+        what = resource("queue", name, channel.vhost.name)
+        if queue.type == QUORUM and (method.if_unused or method.if_empty):
+            flag = "if-unused" if method.if_unused else "if-empty"
+            raise NotImplementedByBroker(
+                f"cannot delete {what}. queue.delete operations with {flag} flag set are not supported by quorum queues"
+            )
+        if method.if_empty and queue.backing.length > 0:
+            raise PreconditionFailed(f"{what} not empty")
+        if method.if_unused and queue.consumers.count > 0:
+            raise PreconditionFailed(f"{what} in use")
+        count = queue.backing.length
+    if not method.no_wait:
+        channel.connection.send(replies.queue_delete_ok(channel.number, count))
+    if queue is not None:
+        # Last: who deletes what it consumes from must hear delete-ok before basic.cancel, or py-amqp never takes it.
+        channel.vhost.delete_queue(queue)

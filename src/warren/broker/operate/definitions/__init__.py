@@ -1,0 +1,111 @@
+"""Definitions: everything that was declared and set, but no messages, in the file format of RabbitMQ.
+
+`export` writes them, `import_` adds what a file holds, `restore` brings back what the Recorder kept. A file is read
+to its end before anything changes: either all of it can be applied or nothing is, and the error says where.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.broker.operate.definitions.people import Hasher, Permissions, TopicPermissions, Users
+from warren.broker.operate.definitions.rules import GlobalParameters, Parameters, Policies, VHostLimits
+from warren.broker.operate.definitions.section import Names, Section
+from warren.broker.operate.definitions.topology import Bindings, Exchanges, Queues, VHosts
+from warren.broker.rules.document import DefinitionsError, Item, items_of
+from warren.broker.rules.policies import OPERATOR_POLICY, POLICY
+from warren.errors import AmqpError
+
+if TYPE_CHECKING:
+    from warren.broker.node import Node
+
+__all__ = ["DefinitionsError", "Hasher", "export", "import_", "restore"]
+
+# The release whose format this is. Other tools choose by it how to read the file.
+RABBITMQ_VERSION: Final = "3.13.7"
+
+_OF_ONE_VHOST: Final = ("parameters", "policies", "exchanges", "queues", "bindings")
+# These name their vhost even in a file of one, as RabbitMQ's do.
+_NAME_VHOST: Final = ("parameters", "policies")
+
+
+def export(node: Node, vhost: str | None = None) -> dict[str, object]:
+    """The whole node, or what is in one vhost (then without users)."""
+    document: dict[str, object] = {
+        "rabbit_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "product_name": "Warren",
+        "product_version": node.version,
+    }
+    for section in _sections(None):
+        if vhost is None:
+            document[section.name] = section.export(node, None)
+        elif section.name in _OF_ONE_VHOST:
+            items = section.export(node, vhost)
+            document[section.name] = items if section.name in _NAME_VHOST else [_without_vhost(each) for each in items]
+    return document
+
+
+def import_(node: Node, document: dict[str, object], vhost: str | None = None, hasher: Hasher | None = None) -> None:
+    """Add everything in the document, or what belongs into one vhost. Nothing is deleted or declared anew."""
+    names = Names(node)
+    if vhost is not None and vhost not in names.vhosts:
+        raise DefinitionsError("", f"no vhost '{vhost}'")
+    checked: list[tuple[Section, list[Item]]] = []
+    for section in _sections(hasher):
+        if vhost is not None and section.name not in _OF_ONE_VHOST:
+            continue
+        items: list[Item] = []
+        for item in items_of(document, section.name):
+            if vhost is not None:
+                item.fields["vhost"] = vhost
+            if section.check(item, names):
+                items.append(item)
+        checked.append((section, items))
+    for section, items in checked:
+        for item in items:
+            _apply(section, item, node)
+    for place in node.vhosts.values():
+        place.reapply_policies()
+
+
+def restore(node: Node, rows: list[tuple[str, tuple[str, ...], dict[str, object]]]) -> None:
+    """At a start, before the node records. What was recorded was checked when it was made."""
+    by_kind: dict[str, list[Item]] = {}
+    for kind, key, value in rows:
+        by_kind.setdefault(kind, []).append(Item(f"stored {kind} {list(key)}", value))
+    sections = _sections(None)
+    # These rest on the vhosts alone, which come first.
+    sections[1:1] = [Policies("", OPERATOR_POLICY), VHostLimits("", "vhost_limit")]
+    for section in sections:
+        for item in by_kind.pop(section.kind, []):
+            _apply(section, item, node)
+    for kind in by_kind:
+        raise DefinitionsError("", f"nothing is known of the stored kind '{kind}'")
+
+
+def _apply(section: Section, item: Item, node: Node) -> None:
+    try:
+        section.apply(item, node)
+    except AmqpError as error:
+        raise item.refused(error.explanation) from error
+
+
+def _sections(hasher: Hasher | None) -> list[Section]:
+    """In the order in which one rests on the other."""
+    return [
+        VHosts("vhosts", "vhost"),
+        Users(hasher),
+        Permissions("permissions", "permission"),
+        TopicPermissions("topic_permissions", "topic_permission"),
+        GlobalParameters("global_parameters", "global_parameter"),
+        Parameters("parameters", "parameter"),
+        Policies("policies", POLICY),
+        Exchanges("exchanges", "exchange"),
+        Queues("queues", "queue"),
+        Bindings("bindings", "binding"),
+    ]
+
+
+def _without_vhost(item: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in item.items() if key != "vhost"}

@@ -1,0 +1,82 @@
+"""Into the queues: the one loop over them, with its counters, and the broker's own way of publishing.
+
+A dead letter, a message whose delay is over, one that an operator moves, an event: each goes the way that a publish
+goes once it is checked. The same message comes to the same queues and is counted alike, whoever sends it there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.broker.exchanges.base import Destination, Envelope, Exchange
+from warren.broker.exchanges.route import route
+from warren.broker.message import Message
+from warren.broker.queue.outcome import FAILED, REFUSED, SCHEDULED
+from warren.broker.queue.queue import Queue
+from warren.broker.session.observer import Observer
+
+if TYPE_CHECKING:
+    from warren.broker.queue.monitor import Monitor
+    from warren.broker.vhost.vhost import VHost
+
+# What the queues said, all in one number: some took it, some were full, some broke, it is in one that keeps it on disk,
+# and it is in a stream.
+SOME_TOOK: Final[i64] = 1
+SOME_REFUSED: Final[i64] = 2
+SOME_FAILED: Final[i64] = 4
+IS_KEPT: Final[i64] = 8
+IS_STREAMED: Final[i64] = 16
+
+
+def deliver(
+    monitor: Monitor, exchange: Exchange, message: Message, queues: list[Queue], observer: Observer | None
+) -> i64:
+    """To every queue; what they said."""
+    said: i64 = 0
+    for queue in queues:
+        # A queue deleted since the message was routed (a transaction) drops out silently.
+        if queue.deleted:
+            continue
+        outcome = monitor.publish(queue, message)
+        if observer is not None:
+            observer.queued(queue, outcome)
+        # What is held back leaves the exchange when its time has come.
+        if outcome is not SCHEDULED:
+            exchange.published_out += 1
+        if outcome is REFUSED:
+            said |= SOME_REFUSED
+        elif outcome is FAILED:
+            said |= SOME_FAILED
+        else:
+            said |= SOME_TOOK
+            if queue.keeps_all:
+                said |= IS_STREAMED | IS_KEPT
+            elif message.persistent and queue.durable:
+                said |= IS_KEPT
+    return said
+
+
+def queues_for(vhost: VHost, exchange: Exchange, message: Message) -> list[Queue]:
+    """Where the exchange sends this message."""
+    envelope = Envelope.of(message, vhost.node.host.draw())
+    return queues_in(route(vhost.exchanges, exchange, envelope))
+
+
+def queues_in(destinations: list[Destination]) -> list[Queue]:
+    found: list[Queue] = []
+    for destination in destinations:
+        if isinstance(destination, Queue):
+            found.append(destination)
+    return found
+
+
+def republish(vhost: VHost, exchange: Exchange, message: Message) -> i64:
+    """As if somebody who may had published it; what its queues said, 0 when there was none."""
+    return republish_to(vhost, exchange, message, queues_for(vhost, exchange, message))
+
+
+def republish_to(vhost: VHost, exchange: Exchange, message: Message, queues: list[Queue]) -> i64:
+    exchange.published_in += 1
+    return deliver(vhost.node.monitor, exchange, message, queues, None)

@@ -1,0 +1,120 @@
+"""x-death and its companions: the story of a dead letter, in its headers. Written here, and read here."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from warren.amqp.fields import Field, Table, field_of
+from warren.amqp.properties import Properties
+from warren.broker.message import Origin
+from warren.broker.queue.deadletter import REASON_REJECTED
+
+
+class Address:
+    """An exchange and the keys under which a message is to go there."""
+
+    def __init__(self, exchange: str, keys: list[str]) -> None:
+        self.exchange = exchange
+        self.keys = keys
+
+
+def record_death(
+    headers: Table, queue: str, reason: str, origin: Origin, properties: Properties, now_seconds: i64
+) -> None:
+    """Newest death first; one entry per (queue, reason), whose count grows."""
+    deaths = _deaths(headers)
+    is_first = "x-death" not in headers
+    again: Table | None = None
+    for death in deaths:
+        if _text(death, "queue") == queue and _text(death, "reason") == reason:
+            again = death
+            break
+    if again is not None:
+        deaths.remove(again)
+        count = again.get("count")
+        again["count"] = Field("l", count.value + 1 if count is not None and isinstance(count.value, int) else 1)
+        deaths.insert(0, again)
+    else:
+        deaths.insert(0, _death(queue, reason, origin, properties, now_seconds))
+    headers["x-death"] = Field("A", [Field("F", death) for death in deaths])
+    if is_first:
+        _summarise(headers, "x-first-death", queue, reason, origin.exchange)
+    _summarise(headers, "x-last-death", queue, reason, origin.exchange)
+
+
+def _death(queue: str, reason: str, origin: Origin, properties: Properties, now_seconds: i64) -> Table:
+    shown = len(origin.keys) - origin.hidden
+    death: Table = {
+        "count": Field("l", 1),
+        "reason": Field("S", reason),
+        "queue": Field("S", queue),
+        "time": Field("T", now_seconds),
+        "exchange": Field("S", origin.exchange),
+        "routing-keys": Field("A", [field_of(key) for key in origin.keys[:shown]]),
+    }
+    if properties.expiration is not None:
+        death["original-expiration"] = Field("S", properties.expiration)
+    return death
+
+
+def _summarise(headers: Table, prefix: str, queue: str, reason: str, exchange: str) -> None:
+    headers[f"{prefix}-reason"] = Field("S", reason)
+    headers[f"{prefix}-queue"] = Field("S", queue)
+    headers[f"{prefix}-exchange"] = Field("S", exchange)
+
+
+def _deaths(headers: Table) -> list[Table]:
+    """What x-death says; a header of another shape, which only a client can have made, counts for nothing."""
+    field = headers.get("x-death")
+    if field is None or not isinstance(field.value, list):
+        return []
+    return [dict(item.value) for item in field.value if isinstance(item.value, dict)]
+
+
+def is_cycle(queue: str, headers: Table) -> bool:
+    """Been there before, and nobody rejected it on the way: it would go round for ever."""
+    for death in _deaths(headers):
+        if _text(death, "reason") == REASON_REJECTED:
+            return False
+        if _text(death, "queue") == queue:
+            return True
+    return False
+
+
+def origin_queue(headers: Table | None) -> str | None:
+    """Where a dead letter first died."""
+    return _text(headers, "x-first-death-queue") or _text(_first_death(headers), "queue")
+
+
+def origin_address(headers: Table | None) -> Address | None:
+    """The exchange and keys with which a dead letter was published; None when it is no dead letter."""
+    death = _first_death(headers)
+    if death is None:
+        return None
+    exchange = death.get("exchange")
+    keys = death.get("routing-keys")
+    if exchange is None or keys is None or not isinstance(exchange.value, str) or not isinstance(keys.value, list):
+        return None
+    texts = [key.value for key in keys.value if isinstance(key.value, str)]
+    return Address(exchange.value, texts) if texts else None
+
+
+def redrive_marks(headers: Table | None) -> Table:
+    """How often it was sent back, for whoever wonders why it is here again."""
+    before = None if headers is None else headers.get("x-redrive-count")
+    count = before.value if before is not None and isinstance(before.value, int) else 0
+    return {"x-redrive-count": Field("l", count + 1)}
+
+
+def _first_death(headers: Table | None) -> Table | None:
+    """The oldest: deaths are listed newest first."""
+    field = None if headers is None else headers.get("x-death")
+    if field is None or not isinstance(field.value, list) or not field.value:
+        return None
+    oldest = field.value[-1].value
+    return oldest if isinstance(oldest, dict) else None
+
+
+def _text(table: Table | None, key: str) -> str | None:
+    field = None if table is None else table.get(key)
+    return field.value if field is not None and isinstance(field.value, str) else None

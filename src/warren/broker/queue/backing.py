@@ -1,0 +1,129 @@
+"""A backing: the ready messages of one queue, in order. This one has them in memory; the store has one on disk."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+
+from mypy_extensions import i64, mypyc_attr
+
+from warren.broker.message import NEVER, Message
+from warren.broker.queue.browse import take_returned, take_waiting, waiting_after
+from warren.broker.queue.entry import Entry
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Backing:
+    """The ready messages of one queue, in order of their sequence."""
+
+    def __init__(self) -> None:
+        self.length: i64 = 0
+        self.body_bytes: i64 = 0
+        # The highest sequence that the store has seen in this queue; a recovered queue counts on from it.
+        self.last_sequence: i64 = 0
+        # Something that was recovered expires at some time.
+        self.has_expiring = False
+        self._entries: deque[Entry] = deque()
+        # What came back, by sequence. Always older than the newest entry, seldom more than a few.
+        self._returned: list[tuple[int, Entry]] = []
+        # How many of `length` are not in memory: all of them behind the last of _entries.
+        self.paged: i64 = 0
+
+    def load(self) -> None:
+        """Bring some of what is paged out back to memory, or find that it is lost."""
+
+    def publish(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self.length += 1
+        self.body_bytes += entry.message.body_size
+
+    def publish_delivered(self, entry: Entry) -> None:
+        """It went straight to a consumer who owes an ack: remember it for a crash, not for fetch."""
+
+    def discard(self, message: Message) -> None:
+        """It went straight through, or nowhere: there is nothing to remember."""
+
+    def peek(self) -> Entry | None:
+        if self.paged > 0 and not self._entries:
+            self.load()
+        entries = self._entries
+        returned = self._returned
+        if returned:
+            if not entries or returned[0][0] < entries[0].sequence:
+                return returned[0][1]
+            return entries[0]
+        if entries:
+            return entries[0]
+        self._nothing_left()
+        return None
+
+    def _nothing_left(self) -> None:
+        self.length = 0
+        self.body_bytes = 0
+
+    def fetch(self) -> Entry | None:
+        """Take the head. None when nothing is there, also if `length` said otherwise: it may have been lost."""
+        if self.paged > 0 and not self._entries:
+            self.load()
+        returned = self._returned
+        if returned and (not self._entries or returned[0][0] < self._entries[0].sequence):
+            entry = heappop(returned)[1]
+        elif self._entries:
+            entry = self._entries.popleft()
+        else:
+            self._nothing_left()
+            return None
+        self.length -= 1
+        self.body_bytes -= entry.message.body_size
+        return entry
+
+    def requeue(self, entry: Entry) -> None:
+        """Back to its original position."""
+        heappush(self._returned, (entry.sequence, entry))
+        self.length += 1
+        self.body_bytes += entry.message.body_size
+
+    def settle(self, entry: Entry) -> None:
+        """Acked, dropped or dead-lettered: it never comes back."""
+
+    def purge(self) -> i64:
+        count = self.length
+        entry = self.fetch()
+        while entry is not None:
+            self.settle(entry)
+            entry = self.fetch()
+        return count
+
+    def settle_to(self, sequence: i64) -> i64:
+        """Settle all that is ready up to this sequence; gives their number."""
+        count: i64 = 0
+        head = self.peek()
+        while head is not None and head.sequence <= sequence:
+            self.fetch()
+            self.settle(head)
+            count += 1
+            head = self.peek()
+        return count
+
+    def snapshot(self, limit: i64) -> list[Entry]:
+        """The first `limit` entries in the order of delivery, without taking them."""
+        return self.browse(0, limit)
+
+    def browse(self, after: i64, limit: i64) -> list[Entry]:
+        """Entries behind the sequence `after`, in order and at most `limit`, without taking them."""
+        return waiting_after(self._entries, self._returned, after, limit)
+
+    def take(self, sequence: i64) -> Entry | None:
+        """One out of the middle, for good: whoever takes it settles it before the turn ends."""
+        entry = take_waiting(self._entries, sequence)
+        if entry is None:
+            entry = take_returned(self._returned, sequence)
+        if entry is not None:
+            self.length -= 1
+            self.body_bytes -= entry.message.body_size
+        return entry
+
+    def expiries(self) -> list[tuple[int, int]]:
+        """When each of those that expire does, and its sequence."""
+        waiting = list(self._entries) + [row[1] for row in self._returned]
+        return [(entry.expires_at, entry.sequence) for entry in waiting if entry.expires_at != NEVER]

@@ -1,0 +1,108 @@
+"""Time in a queue: message TTL at the head, x-expires of idle queues, acknowledgement timeouts.
+
+Only the head of a queue expires, as in RabbitMQ: a short-lived message behind a long-lived one waits for its turn.
+A message past its time is never delivered, whether or not the timer has fired yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from warren.broker.message import NEVER
+from warren.broker.queue.deadletter import REASON_EXPIRED
+from warren.broker.queue.entry import Entry
+from warren.broker.timers import UNSET, Timer
+from warren.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.recipient import Recipient
+
+
+def expiry_of(now: i64, queue_ttl: i64, message_ttl: i64) -> i64:
+    """The stamp an entry gets when it enters: the sooner of the queue's TTL and its own."""
+    if queue_ttl == NEVER:
+        return now + message_ttl
+    if message_ttl == NEVER:
+        return now + queue_ttl
+    return now + min(queue_ttl, message_ttl)
+
+
+def is_expired(entry: Entry, now: i64) -> bool:
+    return entry.expires_at != NEVER and entry.expires_at <= now
+
+
+def drop_expired(queue: Queue) -> None:
+    backing = queue.backing
+    now = queue.node.now
+    head = backing.peek()
+    while head is not None and is_expired(head, now):
+        backing.fetch()
+        queue.remove(head, REASON_EXPIRED)
+        head = backing.peek()
+
+
+def arm_expiry(queue: Queue) -> None:
+    """See to it that the timer fires no later than the head expires. Early is harmless: it arms itself anew."""
+    head = queue.backing.peek()
+    if head is None or head.expires_at == NEVER:
+        return
+    if head.expires_at <= queue.node.now:
+        drop_expired(queue)
+        head = queue.backing.peek()
+        if head is None or head.expires_at == NEVER:
+            return
+    timer = queue.expiry_timer
+    if timer.due == UNSET or head.expires_at < timer.due:
+        queue.node.timers.schedule(timer, head.expires_at)
+
+
+class ExpiryTimer(Timer):
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+
+    def fire(self, now: i64) -> None:
+        self.queue.node.monitor.expire(self.queue)
+
+
+class IdleTimer(Timer):
+    """x-expires: the queue goes when nobody has used it for so long, with all it holds, dead-lettering nothing."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+
+    def fire(self, now: i64) -> None:
+        queue = self.queue
+        if queue.deleted or queue.consumers.count > 0 or queue.options.expires < 0:
+            return
+        if now - queue.last_used < queue.options.expires:
+            queue.arm_idle()
+            return
+        queue.node.expire_queue(queue)
+
+
+class AckTimeout(Timer):
+    """A consumer that sits on a delivery for longer than the queue allows loses its channel."""
+
+    def __init__(self, channel: Recipient, entry: Entry, tag: i64, timeout: i64) -> None:
+        super().__init__()
+        self.channel = channel
+        self.entry = entry
+        self.tag: i64 = tag
+        self.timeout: i64 = timeout
+
+    def fire(self, now: i64) -> None:
+        channel = self.channel
+        if channel.is_closed or not channel.unacked.holds(self.tag, self.entry):
+            return
+        channel.fail(
+            PreconditionFailed(
+                f"delivery acknowledgement on channel {channel.number} timed out. "
+                f"Timeout value used: {self.timeout} ms. "
+                "This timeout value can be configured, see consumers doc guide to learn more"
+            )
+        )

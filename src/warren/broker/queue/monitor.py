@@ -1,0 +1,95 @@
+"""Queue monitoring: a queue that fails takes down neither its publishers' channels nor the broker.
+
+Whatever a queue raises while it works on messages is a fault of that queue alone: it is logged once,
+its publishers get nacks, its consumers a basic.cancel, and it starts anew from what its store still has.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from warren.broker.message import Message
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.expiry import arm_expiry, drop_expired
+from warren.broker.queue.outcome import FAILED, Outcome
+
+if TYPE_CHECKING:
+    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.yard import Yard
+
+_ERROR: Final = 40
+
+
+class Monitor:
+    def __init__(self, yard: Yard) -> None:
+        self._yard = yard
+        self.failures = 0
+
+    def publish(self, queue: Queue, message: Message) -> Outcome:
+        try:
+            return queue.publish(message)
+        except Exception:
+            self.failed(queue)
+            return FAILED
+
+    def drain(self, queue: Queue) -> None:
+        try:
+            queue.drain()
+        except Exception:
+            self.failed(queue)
+
+    def expire(self, queue: Queue) -> None:
+        try:
+            if queue.exact_expiry is not None:
+                # First whose time was over first, not the head.
+                queue.exact_expiry.drop(queue.node.now)
+                return
+            drop_expired(queue)
+            arm_expiry(queue)
+        except Exception:
+            self.failed(queue)
+
+    def get(self, queue: Queue) -> Entry | None:
+        try:
+            return queue.get()
+        except Exception:
+            self.failed(queue)
+            return None
+
+    def ack(self, entry: Entry) -> None:
+        try:
+            entry.queue.ack(entry)
+        except Exception:
+            self.failed(entry.queue)
+
+    def reject(self, entry: Entry) -> None:
+        try:
+            entry.queue.reject(entry)
+        except Exception:
+            self.failed(entry.queue)
+
+    def requeue(self, queue: Queue, entries: list[Entry]) -> None:
+        try:
+            queue.requeue(entries)
+        except Exception:
+            self.failed(queue)
+
+    def failed(self, queue: Queue) -> None:
+        self.failures += 1
+        self._yard.host.log(_ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
+        self._yard.queue_failed(queue)
+        consumers = queue.consumers.all()
+        queue.restart()
+        # Only now: in a queue that has none left, nobody is promoted and nothing handed out.
+        for consumer in consumers:
+            consumer.channel.cancel_by_broker(consumer)
+
+    def requeue_all(self, entries: list[Entry]) -> None:
+        """Back to their queues, each queue's together so that none is handed out before all are back."""
+        by_queue: dict[Queue, list[Entry]] = {}
+        for entry in entries:
+            if not entry.is_gone():
+                by_queue.setdefault(entry.queue, []).append(entry)
+        for queue, own in by_queue.items():
+            self.requeue(queue, own)

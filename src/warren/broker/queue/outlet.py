@@ -1,0 +1,110 @@
+"""The way out of a connection: what is written in a turn leaves at its end, in one piece.
+
+This is also all that queues know of a connection: it takes deliveries while it has room, and owns exclusive queues.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+if TYPE_CHECKING:
+    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.yard import Yard
+    from warren.broker.world import Wire
+
+# The stages of a connection.
+STARTING: Final = "starting"
+RUNNING: Final = "running"
+CLOSING: Final = "closing"
+CLOSED: Final = "closed"
+# Above this much unsent output, consumers of the connection are passed over until it has left.
+OUTPUT_HIGH: Final[i64] = 1048576
+
+
+class Outlet:
+    def __init__(self, yard: Yard, wire: Wire, name: str) -> None:
+        self._yard = yard
+        self.wire = wire
+        self.name = name
+        self.user = ""
+        self.stage = STARTING
+        self.frame_max: i64 = yard.settings.frame_max
+        self.exclusive_queues: dict[Queue, bool] = {}
+        self._out = BytesWriter()
+        # What goes out before it: large contents as they are, and what stood in front of each.
+        self._large: list[bytes] = []
+        self._dirty = False
+        self.pending_output: i64 = 0
+        self.paused_writing = False
+        self.has_room = True
+        self.sent_bytes: i64 = 0
+        self.sent_writes: i64 = 0
+
+    def output(self) -> BytesWriter:
+        if not self._dirty:
+            self._dirty = True
+            self._yard.dirty.append(self)
+            self._yard.host.wake()
+        return self._out
+
+    def write_large(self, content: bytes) -> None:
+        """Put a content behind what is in the output, without copying it."""
+        self._large.append(self._out.getvalue())
+        self._large.append(content)
+        self._out = BytesWriter()
+
+    def wrote(self, size: i64) -> None:
+        self.pending_output += size
+        if self.pending_output > OUTPUT_HIGH:
+            self.has_room = False
+
+    def send(self, frames: bytes) -> None:
+        if self.stage == CLOSED:
+            return
+        self.output().write(frames)
+        self.wrote(len(frames))
+
+    def flush(self) -> None:
+        """Hand all output to the socket: once per turn, whatever happened in it."""
+        self._dirty = False
+        if self._large:
+            self._flush_large()
+        data = self._out.getvalue()
+        self._out = BytesWriter()
+        self.pending_output = 0
+        if data:
+            self.sent_bytes += len(data)
+            self.sent_writes += 1
+        if self.stage == CLOSED:
+            self.wire.close(data)
+            return
+        if data:
+            self.wire.write(data)
+        if not self.has_room and not self.paused_writing:
+            self.make_room()
+
+    def _flush_large(self) -> None:
+        pieces, self._large = self._large, []
+        for piece in pieces:
+            self.sent_bytes += len(piece)
+            self.wire.write(piece)
+
+    def pause_writing(self) -> None:
+        """The socket is full."""
+        self.paused_writing = True
+        self.has_room = False
+
+    def resume_writing(self) -> None:
+        self.paused_writing = False
+        if self.pending_output <= OUTPUT_HIGH:
+            self.make_room()
+
+    def make_room(self) -> None:
+        self.has_room = True
+        self.resume_consumers()
+
+    def resume_consumers(self) -> None:
+        """Its consumers can take again."""

@@ -1,0 +1,76 @@
+"""What a delayed exchange holds back: messages in the store, each with the time at which it is routed.
+
+It is a queue that nobody can name: no consumers, no limits, exact expiry, and what expires is not a dead letter but
+due. So scheduled messages are as durable as others, may be more than fit into memory, and can be listed and cancelled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warren.amqp.fields import Field, Table
+from warren.broker.exchanges.base import Exchange
+from warren.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange, delay_of
+from warren.broker.message import Message
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.exact_expiry import ExactExpiry
+from warren.broker.queue.outcome import SCHEDULED, Outcome
+from warren.broker.queue.queue import Queue
+from warren.broker.rules.queue_settings import CLASSIC
+
+if TYPE_CHECKING:
+    from warren.broker.queue.yard import Yard
+
+_EXACT: Final = "x-exact-message-ttl"
+
+
+class Schedule(Queue):
+    def __init__(self, node: Yard, exchange: DelayedExchange, incarnation: str) -> None:
+        arguments: Table = {_EXACT: Field("t", True)}
+        # The exchange's name: the incarnation tells it from a queue that is called the same.
+        super().__init__(
+            node, exchange.vhost, exchange.name, CLASSIC, exchange.durable, False, None, arguments, incarnation
+        )
+        self.exchange = exchange
+
+    def publish(self, message: Message) -> Outcome:
+        self.counters.published += 1
+        due = self.node.now + delay_of(message.properties().headers)
+        entry = Entry(message, self, self.next_sequence, due)
+        self.next_sequence += 1
+        self.has_expiring = True
+        self.backing.publish(entry)
+        if self.exact_expiry is None:
+            self.exact_expiry = ExactExpiry(self)
+        else:
+            self.exact_expiry.add(entry)
+        return SCHEDULED
+
+    def remove(self, entry: Entry, reason: str) -> None:
+        """Its time has come: into the queues first, then out of here, so that it is never in neither place."""
+        message = arrived(entry.message, self.node.settings.frame_max)
+        self.node.release_scheduled(self.vhost, self.exchange, message)
+        self.backing.settle(entry)
+
+    def cancel(self, sequence: int) -> bool:
+        """False when there is no such message, or not any more."""
+        entry = self.backing.take(sequence)
+        if entry is None:
+            return False
+        self.backing.settle(entry)
+        return True
+
+
+def arrived(old: Message, frame_max: int) -> Message:
+    """The same, with a negative x-delay: it has waited, as RabbitMQ's plug-in tells it."""
+    properties = old.properties()
+    headers: Table = {} if properties.headers is None else dict(properties.headers)
+    headers[DELAY_HEADER] = Field("l", -int(delay_of(headers)))
+    properties.headers = headers
+    return old.changed(old.origin, properties, frame_max)
+
+
+def schedule_of(exchange: Exchange) -> Schedule | None:
+    if isinstance(exchange, DelayedExchange) and isinstance(exchange.schedule, Schedule):
+        return exchange.schedule
+    return None

@@ -1,0 +1,214 @@
+"""The one place that calls extensions: what one raises is told in the log, and nobody else pays for it.
+
+Each extension is installed behind a guard of its own kind. A fault is told once for each of its methods, with its name
+and where it happened; what it was asked goes on as if it had not been there. Only an interceptor can refuse: what it
+raises of warren.errors goes to the client whose method it was, and so does 541 for anything else. And what it hands
+back is looked at here: the core behind it believes what types say.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from warren.amqp.fields import Table, encode_table
+from warren.amqp.methods import Method
+from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.queue import Queue
+from warren.broker.rules.queue_settings import SETTINGS, Kind, Setting
+from warren.broker.session.interceptors import Interceptor
+from warren.broker.session.tracer import Tracer
+from warren.errors import AmqpError, InternalError, WarrenError
+
+if TYPE_CHECKING:
+    from warren.broker.session.channel import Channel
+    from warren.broker.world import Host
+
+_ERROR: Final = 40
+
+
+class Faults:
+    """Of one extension."""
+
+    def __init__(self, host: Host, extension: object) -> None:
+        kind = type(extension)
+        self.name = f"{kind.__module__}:{kind.__qualname__}"
+        self._host = host
+        self._told: set[str] = set()
+
+    def tell(self, call: str) -> None:
+        """Once for each call: one that fails for every message must not fill the disk with its log."""
+        if call in self._told:
+            return
+        self._told.add(call)
+        text = f"extension {self.name} failed in {call}, and is passed over there; this is told once"
+        self._host.log(_ERROR, f"{text}\n{traceback.format_exc()}")
+
+    def stops_start(self, call: str, error: Exception) -> WarrenError:
+        """Asked when it is installed, it is part of the configuration."""
+        return WarrenError(f"{self.name} failed in {call}: {error!r}")
+
+
+def learn_keys(known: dict[str, Setting], keys: dict[str, Kind], name: str) -> None:
+    for key, kind in keys.items():
+        if key in SETTINGS or key in known:
+            raise WarrenError(f"{name} wants the policy key {key}, which is taken")
+        known[key] = Setting(key, kind, (), f"is not a valid {key} value", is_argument=False)
+
+
+class GuardedInterceptor(Interceptor):
+    def __init__(self, interceptor: Interceptor, host: Host) -> None:
+        super().__init__()
+        self.name = type(interceptor).__name__
+        self._inner = interceptor
+        self._faults = Faults(host, interceptor)
+
+    def applies_to(self) -> list[str]:
+        try:
+            return self._inner.applies_to()
+        except Exception as error:
+            raise self._faults.stops_start("applies_to", error) from error
+
+    def intercept(self, channel: Channel, method: Method) -> Method:
+        try:
+            answer = self._inner.intercept(channel, method)
+            if not isinstance(answer, Method) or answer.id != method.id:
+                raise TypeError(f"{method.name} was answered by {answer!r}")
+            return answer
+        except AmqpError:
+            raise
+        except Exception as error:
+            raise self._failed("intercept") from error
+
+    def intercept_content(self, channel: Channel, properties: bytes, body: bytes) -> tuple[bytes, bytes]:
+        try:
+            new_properties, new_body = self._inner.intercept_content(channel, properties, body)
+            if not isinstance(new_properties, bytes) or not isinstance(new_body, bytes):
+                raise TypeError(f"neither properties nor body may be anything but bytes: {type(new_body)}")
+            return new_properties, new_body
+        except AmqpError:
+            raise
+        except Exception as error:
+            raise self._failed("intercept_content") from error
+
+    def _failed(self, call: str) -> InternalError:
+        self._faults.tell(call)
+        # No detail for the peer.
+        return InternalError("unexpected error")
+
+
+class GuardedExchangeDecorator(ExchangeDecorator):
+    def __init__(self, decorator: ExchangeDecorator, host: Host) -> None:
+        super().__init__()
+        self._inner = decorator
+        self._faults = Faults(host, decorator)
+
+    def policy_keys(self) -> dict[str, Kind]:
+        try:
+            return self._inner.policy_keys()
+        except Exception as error:
+            raise self._faults.stops_start("policy_keys", error) from error
+
+    def active_for(self, exchange: Exchange) -> bool:
+        try:
+            return bool(self._inner.active_for(exchange))
+        except Exception:
+            self._faults.tell("active_for")
+            return False
+
+    def route(self, exchange: Exchange, envelope: Envelope) -> list[Destination]:
+        try:
+            return [each for each in self._inner.route(exchange, envelope) if _is_there(each)]
+        except Exception:
+            self._faults.tell("route")
+            return []
+
+
+def _is_there(destination: object) -> bool:
+    """A queue that was deleted since is none."""
+    if isinstance(destination, Queue):
+        return not destination.deleted
+    if isinstance(destination, Destination) and destination.is_exchange:
+        return True
+    raise TypeError(f"{destination!r} is neither a queue of the broker nor an exchange's Destination")
+
+
+class GuardedQueueDecorator(QueueDecorator):
+    def __init__(self, decorator: QueueDecorator, host: Host) -> None:
+        super().__init__()
+        self._inner = decorator
+        self._faults = Faults(host, decorator)
+
+    def policy_keys(self) -> dict[str, Kind]:
+        try:
+            return self._inner.policy_keys()
+        except Exception as error:
+            raise self._faults.stops_start("policy_keys", error) from error
+
+    def active_for(self, queue: Queue) -> bool:
+        try:
+            return bool(self._inner.active_for(queue))
+        except Exception:
+            self._faults.tell("active_for")
+            return False
+
+    def startup(self, queue: Queue) -> None:
+        try:
+            self._inner.startup(queue)
+        except Exception:
+            self._faults.tell("startup")
+
+    def shutdown(self, queue: Queue) -> None:
+        try:
+            self._inner.shutdown(queue)
+        except Exception:
+            self._faults.tell("shutdown")
+
+    def policy_changed(self, queue: Queue) -> None:
+        try:
+            self._inner.policy_changed(queue)
+        except Exception:
+            self._faults.tell("policy_changed")
+
+    def consumer_state_changed(self, queue: Queue) -> None:
+        try:
+            self._inner.consumer_state_changed(queue)
+        except Exception:
+            self._faults.tell("consumer_state_changed")
+
+
+class GuardedTracer(Tracer):
+    def __init__(self, tracer: Tracer, host: Host) -> None:
+        super().__init__()
+        self._inner = tracer
+        self._faults = Faults(host, tracer)
+
+    def publish_started(self, vhost: str, exchange: str, routing_key: str, headers: Table | None) -> Table | None:
+        try:
+            answer = self._inner.publish_started(vhost, exchange, routing_key, headers)
+            if answer is not None:
+                # What cannot be written must come out here.
+                encode_table(answer)
+            return answer
+        except Exception:
+            self._faults.tell("publish_started")
+            return None
+
+    def routed(self, queues: list[str]) -> None:
+        try:
+            self._inner.routed(queues)
+        except Exception:
+            self._faults.tell("routed")
+
+    def publish_ended(self, refusal: str) -> None:
+        try:
+            self._inner.publish_ended(refusal)
+        except Exception:
+            self._faults.tell("publish_ended")
+
+    def delivered(self, vhost: str, queue: str, headers: Table | None, redelivered: bool) -> None:
+        try:
+            self._inner.delivered(vhost, queue, headers, redelivered)
+        except Exception:
+            self._faults.tell("delivered")

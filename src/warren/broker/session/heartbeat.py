@@ -1,0 +1,75 @@
+"""The clocks of a connection: the deadline of what it is in the middle of, and heartbeats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from warren.amqp.constants import HEARTBEAT_FRAME
+from warren.broker.queue.outlet import CLOSED, STARTING
+from warren.broker.timers import Timer
+
+if TYPE_CHECKING:
+    from warren.broker.session.connection import Connection
+
+_WARNING: Final = 30
+_ERROR: Final = 40
+
+
+class ConnectionTimer(Timer):
+    """The deadline of whatever the connection is in the middle of: handshake or close."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+
+    def fire(self, now: i64) -> None:
+        connection = self.connection
+        if connection.stage == STARTING:
+            connection.node.host.log(_WARNING, f"closing {connection.name}: handshake timeout")
+        connection.end()
+
+
+class HeartbeatTimer(Timer):
+    """Ticks every half timeout: sends when nothing was sent, gives up after two timeouts of silence."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+        self._sent: i64 = -1
+        self._received: i64 = -1
+        self._silent_ticks: i64 = 0
+
+    def start(self) -> None:
+        connection = self.connection
+        if connection.heartbeat > 0:
+            connection.node.timers.schedule(self, connection.node.now + connection.heartbeat * 500)
+
+    def _send(self, connection: Connection) -> None:
+        is_idle = connection.sent_bytes == self._sent or self._sent < 0
+        self._sent = connection.sent_bytes
+        if is_idle:
+            connection.send(HEARTBEAT_FRAME)
+            # Our own beat is no traffic: else every other one is left out, and a client that allows one timeout of
+            # silence and not two (amqp-client.js) gives us up.
+            self._sent += len(HEARTBEAT_FRAME)
+
+    def fire(self, now: i64) -> None:
+        connection = self.connection
+        if connection.stage == CLOSED:
+            return
+        self._send(connection)
+        if connection.received_bytes != self._received or connection.is_held():
+            self._silent_ticks = 0
+        else:
+            self._silent_ticks += 1
+        self._received = connection.received_bytes
+        if self._silent_ticks > 4:
+            seconds = connection.heartbeat
+            connection.node.host.log(
+                _ERROR, f"closing {connection.name}: missed heartbeats from client, timeout: {seconds}s"
+            )
+            connection.end()
+            return
+        self.start()

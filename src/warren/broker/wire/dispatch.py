@@ -1,0 +1,300 @@
+"""Where a channel's frames become what they ask for: content is put together, methods go to the file of their verb.
+
+publish.py, consume.py, settle.py, declare_exchange.py, declare_queue.py and transaction.py do the rest.
+"""
+
+from __future__ import annotations
+
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
+from warren.amqp import methods, replies
+from warren.amqp.constants import BASIC_ACK, BASIC_PUBLISH, BODY_HARD_MAX, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
+from warren.amqp.frames import reframe
+from warren.amqp.reader import CutOff
+from warren.broker.consume import consume, settle
+from warren.broker.declare import declare_exchange, declare_queue
+from warren.broker.publish.publish import publish
+from warren.broker.publish.transaction import ChannelTransaction
+from warren.broker.session.channel import Channel, Content
+from warren.broker.session.confirm import Confirms
+from warren.broker.terms import erlang_octets
+from warren.errors import (
+    NO_METHOD,
+    ChannelError,
+    CommandInvalid,
+    FrameError,
+    NotImplementedByBroker,
+    PreconditionFailed,
+    SoftError,
+    UnexpectedFrame,
+)
+
+
+def decoded(method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method:
+    try:
+        return methods.decode_method(method_id, data, start, end)
+    except CutOff:
+        raise FrameError(f"cannot decode {erlang_octets(data[start:end])}") from None
+
+
+# -- methods -----------------------------------------------------------------------------------------------------------
+
+
+def receive_publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
+    if channel.transaction is not None and channel.transaction.committing:
+        _refuse_during_commit(channel)
+    try:
+        publish(channel, arguments, content, body_size)
+    except SoftError as error:
+        channel.fail(error, BASIC_PUBLISH)
+
+
+def receive_ack(channel: Channel, tag: i64, multiple: bool) -> None:
+    if channel.is_closed:
+        return
+    if channel.content is not None:
+        _refuse_instead_of_content(channel, channel.content)
+    if channel.transaction is not None and channel.transaction.committing:
+        _refuse_during_commit(channel)
+    try:
+        settle.settle(channel, tag, multiple, settle.ACK)
+    except SoftError as error:
+        channel.fail(error, BASIC_ACK)
+
+
+def receive_method(channel: Channel, method_id: i64, data: bytes, start: i64, end: i64) -> None:
+    if channel.is_closed:
+        _receive_while_closed(channel, method_id)
+        return
+    if channel.content is not None:
+        _refuse_instead_of_content(channel, channel.content)
+    if method_id == BASIC_PUBLISH:
+        begin_content(channel, data[start:end])
+        return
+    method = decoded(method_id, data, start, end)
+    if channel.transaction is not None and channel.transaction.committing and method_id != CHANNEL_CLOSE:
+        _refuse_during_commit(channel)
+    channel.connection.node.events.actor = channel.user
+    try:
+        interceptor = channel.connection.node.interceptors.get(method.name)
+        if interceptor is not None:
+            _fill_in_names(channel, method)
+            method = interceptor.intercept(channel, method)
+        _handle(channel, method)
+    except SoftError as error:
+        channel.fail(error, method_id)
+
+
+def _fill_in_names(channel: Channel, method: methods.Method) -> None:
+    """Interceptors see the queue that is meant, not the empty name that stands for it."""
+    if isinstance(method, (methods.QueueBind, methods.QueueUnbind)):
+        if method.queue == "" and method.routing_key == "":
+            method.routing_key = channel.queue_name("")
+        method.queue = channel.queue_name(method.queue)
+    elif isinstance(method, (methods.BasicGet, methods.BasicConsume, methods.QueuePurge, methods.QueueDelete)):
+        method.queue = channel.queue_name(method.queue)
+
+
+def _receive_while_closed(channel: Channel, method_id: i64) -> None:
+    if method_id == CHANNEL_CLOSE:
+        channel.connection.send(replies.channel_close_ok(channel.number))
+    elif method_id == CHANNEL_CLOSE_OK:
+        channel.connection.forget_channel(channel)
+
+
+def _refuse_during_commit(channel: Channel) -> None:
+    raise ChannelError("unexpected command while processing 'tx.commit'")
+
+
+def _handle(channel: Channel, method: methods.Method) -> None:
+    class_id = method.id >> 16
+    if class_id == 60:
+        _handle_basic(channel, method)
+    elif class_id == 50:
+        _handle_queue(channel, method)
+    elif class_id == 40:
+        _handle_exchange(channel, method)
+    else:
+        _handle_channel(channel, method)
+
+
+def _handle_basic(channel: Channel, method: methods.Method) -> None:
+    if isinstance(method, methods.BasicAck):
+        settle.settle(channel, settle.signed(method.delivery_tag), method.multiple, settle.ACK)
+    elif isinstance(method, methods.BasicNack):
+        outcome = settle.REQUEUE if method.requeue else settle.REJECT
+        settle.settle(channel, settle.signed(method.delivery_tag), method.multiple, outcome)
+    elif isinstance(method, methods.BasicReject):
+        outcome = settle.REQUEUE if method.requeue else settle.REJECT
+        settle.settle(channel, settle.signed(method.delivery_tag), False, outcome)
+    elif isinstance(method, methods.BasicGet):
+        consume.get(channel, method)
+    elif isinstance(method, methods.BasicConsume):
+        consume.consume(channel, method)
+    elif isinstance(method, methods.BasicCancel):
+        consume.cancel(channel, method)
+    elif isinstance(method, methods.BasicQos):
+        consume.qos(channel, method)
+    elif isinstance(method, methods.BasicRecover):
+        _recover(channel, method.requeue)
+        channel.connection.send(replies.recover_ok(channel.number))
+    elif isinstance(method, methods.BasicRecoverAsync):
+        _recover(channel, method.requeue)
+    else:
+        _refuse_unknown(channel)
+
+
+def _recover(channel: Channel, requeue: bool) -> None:
+    if not requeue:
+        raise NotImplementedByBroker("requeue=false")
+    settle.recover(channel)
+
+
+def _handle_queue(channel: Channel, method: methods.Method) -> None:
+    if isinstance(method, methods.QueueDeclare):
+        declare_queue.declare(channel, method)
+    elif isinstance(method, methods.QueueBind):
+        declare_queue.bind(channel, method)
+    elif isinstance(method, methods.QueueUnbind):
+        declare_queue.unbind(channel, method)
+    elif isinstance(method, methods.QueuePurge):
+        declare_queue.purge(channel, method)
+    elif isinstance(method, methods.QueueDelete):
+        declare_queue.delete(channel, method)
+    else:
+        _refuse_unknown(channel)
+
+
+def _handle_exchange(channel: Channel, method: methods.Method) -> None:
+    if isinstance(method, methods.ExchangeDeclare):
+        declare_exchange.declare(channel, method)
+    elif isinstance(method, methods.ExchangeDelete):
+        declare_exchange.delete(channel, method)
+    elif isinstance(method, methods.ExchangeBind):
+        declare_exchange.bind(channel, method)
+    elif isinstance(method, methods.ExchangeUnbind):
+        declare_exchange.unbind(channel, method)
+    else:
+        _refuse_unknown(channel)
+
+
+def _handle_channel(channel: Channel, method: methods.Method) -> None:
+    send = channel.connection.send
+    if isinstance(method, methods.ChannelClose):
+        channel.close()
+        send(replies.channel_close_ok(channel.number))
+        channel.connection.forget_channel(channel)
+    elif isinstance(method, methods.ChannelOpen):
+        raise ChannelError("second 'channel.open' seen")
+    elif isinstance(method, methods.ChannelFlow):
+        if not method.active:
+            raise NotImplementedByBroker("active=false")
+        send(replies.flow_ok(channel.number, True))
+    elif isinstance(method, methods.AccessRequest):
+        send(replies.access_request_ok(channel.number))
+    elif isinstance(method, methods.ConfirmSelect):
+        _confirm_select(channel, method.no_wait)
+    else:
+        _handle_transaction(channel, method)
+
+
+def _confirm_select(channel: Channel, no_wait: bool) -> None:
+    if channel.transaction is not None:
+        raise PreconditionFailed("cannot switch from tx to confirm mode")
+    if channel.confirms is None:
+        channel.confirms = Confirms(channel)
+    if not no_wait:
+        channel.connection.send(replies.confirm_select_ok(channel.number))
+
+
+def _handle_transaction(channel: Channel, method: methods.Method) -> None:
+    if isinstance(method, methods.TxSelect):
+        if channel.confirms is not None:
+            raise PreconditionFailed("cannot switch from confirm to tx mode")
+        if channel.transaction is None:
+            channel.transaction = ChannelTransaction(channel)
+        channel.connection.send(replies.tx_select_ok(channel.number))
+        return
+    if not isinstance(method, (methods.TxCommit, methods.TxRollback)):
+        _refuse_unknown(channel)
+    if channel.transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    if isinstance(method, methods.TxCommit):
+        channel.transaction.commit()
+    else:
+        channel.transaction.rollback()
+
+
+def _refuse_unknown(channel: Channel) -> None:
+    raise CommandInvalid("unimplemented method")
+
+
+# -- content -----------------------------------------------------------------------------------------------------------
+
+
+def begin_content(channel: Channel, arguments: bytes) -> None:
+    if channel.content is not None:
+        _refuse_instead_of_content(channel, channel.content)
+    channel.content = Content(arguments, channel.connection.node.host.arrival())
+
+
+def _refuse_instead_of_content(channel: Channel, content: Content) -> None:
+    if content.has_header:
+        raise UnexpectedFrame("expected content body, got non content body frame instead", BASIC_PUBLISH)
+    raise UnexpectedFrame("expected content header for class 60, got non content header frame instead", BASIC_PUBLISH)
+
+
+def content_header(channel: Channel, frame: bytes) -> None:
+    content = channel.content
+    if content is None:
+        raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
+    if content.has_header:
+        _refuse_instead_of_content(channel, content)
+    if len(frame) < 22:
+        raise FrameError("content header frame is too short", BASIC_PUBLISH)
+    class_id = (frame[7] << 8) | frame[8]
+    if frame[9] != 0 or frame[10] != 0:
+        # A weight makes it no content header in RabbitMQ's eyes.
+        _refuse_instead_of_content(channel, content)
+    if class_id != 60:
+        raise UnexpectedFrame(
+            f"expected content header for class 60, got one for class {class_id} instead", BASIC_PUBLISH
+        )
+    content.body_size = read_i64_be(frame, 11)
+    if content.body_size < 0 or content.body_size > BODY_HARD_MAX:
+        size = int(content.body_size) & 0xFFFFFFFFFFFFFFFF
+        raise FrameError(f"content body size {size} exceeds maximum allowed size {BODY_HARD_MAX}", BASIC_PUBLISH)
+    content.has_header = True
+    content.whole.write(frame)
+    if content.body_size == 0:
+        _content_complete(channel, content)
+
+
+def content_body(channel: Channel, frame: bytes) -> None:
+    content = channel.content
+    if content is None:
+        raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
+    if not content.has_header:
+        _refuse_instead_of_content(channel, content)
+    size: i64 = len(frame) - 8
+    content.received += size
+    if content.received > content.body_size:
+        raise FrameError("content body frame exceeds remaining content size", BASIC_PUBLISH)
+    # A body that will be refused is read to its end, but not kept.
+    if content.body_size <= channel.connection.node.settings.max_message_size and size > 0:
+        content.whole.write(frame)
+        content.body_frames += 1
+    if content.received == content.body_size:
+        _content_complete(channel, content)
+
+
+def _content_complete(channel: Channel, content: Content) -> None:
+    channel.content = None
+    whole = content.whole.getvalue()
+    if content.body_frames * 4096 > content.body_size + 8192:
+        # Crumbs: frame it anew, so that a message never costs much more than its size.
+        whole = reframe(whole, channel.number, channel.connection.frame_max)
+    channel.arrival = content.arrival
+    receive_publish(channel, content.arguments, whole, content.body_size)
+    channel.arrival = -1
