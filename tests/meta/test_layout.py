@@ -25,7 +25,9 @@ MAY_IMPORT = {
     "perf": {"amqp", "client"},
     "cli": {"amqp", "broker", "store", "server", "management", "spark", "perf", "client"},
     # Examples stand where a user's own extensions would: on the core alone.
-    "extensions": {"amqp", "broker"},
+    "extensions": {"amqp", "broker", "extend"},
+    # The names of the core that they are promised.
+    "extend": {"amqp", "broker"},
 }
 # Nobody imports these: users call the one, the configuration names the other.
 ENDS = {"cli", "extensions"}

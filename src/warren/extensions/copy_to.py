@@ -6,8 +6,7 @@ A policy for exchanges with {"copy-to": "audit"} then copies everything to the e
 
 from __future__ import annotations
 
-from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
-from warren.broker.rules.queue_settings import Kind, Text
+from warren.extend import Destination, Envelope, Exchange, ExchangeDecorator, Kind, Text
 
 KEY = "copy-to"
 

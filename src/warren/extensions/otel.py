@@ -13,8 +13,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from warren.amqp.fields import Field, Table
-from warren.broker.session.tracer import Tracer
 from warren.errors import WarrenError
+from warren.extend import Tracer
 
 try:
     from opentelemetry import propagate, trace

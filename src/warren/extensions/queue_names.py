@@ -10,9 +10,8 @@ from typing import ClassVar
 
 from warren.amqp.methods import Method, QueueDeclare
 from warren.broker.rules.pattern import Pattern
-from warren.broker.session.channel import Channel
-from warren.broker.session.interceptors import Interceptor
 from warren.errors import PreconditionFailed
+from warren.extend import Channel, Interceptor
 
 
 class QueueNames(Interceptor):

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from warren.amqp.fields import Field
 from warren.amqp.properties import decode_properties, encode_properties
-from warren.broker.session.channel import Channel
-from warren.broker.session.interceptors import Interceptor
+from warren.extend import Channel, Interceptor
 
 HEADER = "x-received-by"
 

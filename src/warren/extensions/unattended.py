@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from warren.broker.queue.decorators import QueueDecorator
-from warren.broker.queue.queue import Queue
-from warren.broker.rules.queue_settings import Flag, Kind
+from warren.extend import Flag, Kind, Queue, QueueDecorator
 
 KEY = "warn-unattended"
 
