@@ -1,9 +1,10 @@
 """How tests that start Spark or RabbitMQ share them: one worker of xdist has the session and the node that all of them
-use, and tests that start processes of their own run beside it."""
+use, and tests that start processes of their own run beside it. And what all processes of tests inherit."""
 
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,11 @@ SHARING = "tests/spark/"
 ALONE = ("test_cluster.py", "test_declarative.py")
 # Those that take half a minute: begun last, one of them would keep one worker busy while the other has nothing to do.
 LONG = ("::test_every_message_arrives_once", "docs/spark.md", "docs/message-path.md")
+
+
+# A shell starts what it puts into the background with Ctrl-C ignored, and so would be every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def scope_of(nodeid: str) -> str:

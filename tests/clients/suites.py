@@ -235,7 +235,10 @@ def unpack(suite: Suite) -> Path:
         pip("download", "--no-deps", "--no-binary", suite.package, "--dest", str(place), wanted)
     shutil.rmtree(place / stem, ignore_errors=True)
     with tarfile.open(archive) as opened:
-        opened.extractall(place, filter="data")
+        # The first releases of 3.11, Debian's among them, have no filters.
+        if hasattr(tarfile, "data_filter"):
+            opened.extraction_filter = tarfile.data_filter
+        opened.extractall(place)
     return place / stem
 
 

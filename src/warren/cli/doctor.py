@@ -17,7 +17,7 @@ from warren.spark.doctor import Finding, examine
 @click.option("--uri", default="", envvar="WARREN_URI", help="Look at this broker too, as in amqp://localhost.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 def doctor(uri: str, as_json: bool) -> None:
-    """Say what the data pipeline on Spark finds here and what is missing.
+    """Say what the data pipeline on Spark finds here and what is missing. Starts Spark once, which takes some seconds.
 
     Exits 1 when something is missing that it cannot do without.
     """

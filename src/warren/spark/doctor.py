@@ -1,11 +1,11 @@
-"""What the data pipeline finds on this machine, and what it lacks: one line each."""
+"""What the data pipeline finds on this machine, and what it lacks: one line each. Starts Spark to know."""
 
 from __future__ import annotations
 
 import platform
 import sys
 from dataclasses import dataclass
-from importlib import metadata
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from warren.amqp import constants
@@ -35,7 +35,8 @@ class Finding:
 
 
 def examine(uri: str = "") -> list[Finding]:
-    found = [_python(), *(_package(name, reason) for name, reason in PACKAGES), _java(), _format(), _build()]
+    found = [_python(), *(_package(name, reason) for name, reason in PACKAGES), _java(), _format()]
+    found += [_spark([finding.name for finding in found if not finding.is_found]), _build()]
     return [*found, _broker(uri)] if uri else found
 
 
@@ -45,14 +46,14 @@ def _python() -> Finding:
 
 def _package(name: str, reason: str) -> Finding:
     try:
-        version = metadata.version(name)
-    except metadata.PackageNotFoundError:
+        installed = version(name)
+    except PackageNotFoundError:
         return Finding(name, False, f"is missing, and {reason}: pip install 'warren[spark]'")
-    if name == "pyspark" and not version.startswith("4.3."):
-        return Finding(name, False, f"{version} is here, and 4.3 is what works: pip install 'warren[spark]'")
-    if name == "pandas" and int(version.partition(".")[0]) >= 3:
-        return Finding(name, False, f"{version} is too new for Spark 4.3: pip install 'pandas<3'")
-    return Finding(name, True, version)
+    if name == "pyspark" and not installed.startswith("4.3."):
+        return Finding(name, False, f"{installed} is here, and 4.3 is what works: pip install 'warren[spark]'")
+    if name == "pandas" and int(installed.partition(".")[0]) >= 3:
+        return Finding(name, False, f"{installed} is too new for Spark 4.3: pip install 'pandas<3'")
+    return Finding(name, True, installed)
 
 
 def _java() -> Finding:
@@ -68,6 +69,15 @@ def _format() -> Finding:
     except (ImportError, WarrenError) as error:
         return Finding("format", False, f"Spark will not find the format warren: {error}")
     return Finding("format", True, f"Spark finds the format {DefaultSource.name()} by itself")
+
+
+def _spark(missing: list[str]) -> Finding:
+    if missing:
+        return Finding("spark", False, f"was not started: first mend {', '.join(missing)}")
+    from warren.spark.trial import try_spark
+
+    is_running, text = try_spark()
+    return Finding("spark", is_running, text if is_running else f"does not run: {text}")
 
 
 def _build() -> Finding:

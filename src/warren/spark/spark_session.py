@@ -6,7 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from warren.errors import WarrenError
 from warren.spark.java import require_java
+from warren.spark.spark_errors import one_line
 from warren.spark.requirements import require_pyspark
 
 if TYPE_CHECKING:
@@ -33,10 +35,12 @@ SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+# Of a session on this machine alone, which must not depend on the machine's name: in containers and on many a laptop it
+# does not resolve, and Spark would not start.
+LOOPBACK: Final = "127.0.0.1"
 LOCAL_SETTINGS: Final = {
-    # A machine whose name does not resolve, as of many a laptop, would not start otherwise.
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
     # 200 by default, which on one machine are mostly empty tasks, for every micro-batch with a state.
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
 }
@@ -50,18 +54,26 @@ def session(app_name: str, master: str | None = None, **conf: object) -> SparkSe
     """
     require_pyspark()
     chosen = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else DEFAULT_MASTER)
+    is_local = chosen is not None and chosen.startswith("local") and not chosen.startswith("local-cluster")
     if chosen is None or not chosen.startswith("sc://"):
         prepare_environment()
+    if is_local:
+        # Java asks for it before it reads any setting.
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name)
     if chosen is not None:
         builder = builder.remote(chosen) if chosen.startswith("sc://") else builder.master(chosen)
-    is_local = chosen is not None and chosen.startswith("local") and not chosen.startswith("local-cluster")
     wanted = {name.replace("__", "."): _text(value) for name, value in conf.items()}
     for name, value in {**SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **wanted}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise WarrenError(f"Spark does not start: {one_line(error)}; `warren doctor` looks for the cause") from error
 
 
 def prepare_environment() -> None:

@@ -14,7 +14,7 @@ from warren.cli.pipeline_view import status_table, summary
 from warren.errors import WarrenError
 from warren.spark.pipelines.progress import QueryStatus, lag_of, misfits_of
 from warren.spark.pipelines.reporter import Reporter
-from warren.spark.pipelines.spark_errors import one_line
+from warren.spark.spark_errors import one_line
 
 
 def report(batch: int, rows: int, **more: Any) -> dict[str, Any]:

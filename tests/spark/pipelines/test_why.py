@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warren.spark.pipelines.schema_text import parse_schema
-from warren.spark.pipelines.spark_errors import one_line
+from warren.spark.spark_errors import one_line
 from warren.spark.pipelines.why import why
 
 FIELDS = parse_schema(

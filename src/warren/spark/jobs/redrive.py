@@ -30,7 +30,7 @@ from warren.spark.encode import Encoder
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
 from warren.spark.pipelines.model import DEFAULT_BROKER
-from warren.spark.pipelines.spark_errors import told_in_one_line
+from warren.spark.spark_errors import told_in_one_line
 from warren.spark.publish import ConfirmedPublisher
 
 if TYPE_CHECKING:
