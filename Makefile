@@ -8,6 +8,9 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 # To look for them among all tests would take as long as ten of them.
 SPARK_TESTS = tests/spark $(shell grep -rl --include='test_*.py' --exclude-dir=spark 'mark\.spark' tests)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
+# Why nothing can be compiled here; empty where it can. Asked only when the environment is there.
+PURE = $(shell $(BIN)/python -c 'import setup; print(setup.reason_to_stay_pure() or "")')
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 # All that `make help` lists.
@@ -16,16 +19,22 @@ SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: build ## set up and start the broker with its web page, and a shop whose orders run through Spark
-	$(BIN)/python examples/demo/run.py
+# Until all is built the broker runs from its source, and what it and its demo lack is made beside it.
+run: $(VENV)/.broker ## start the broker with its web page at once, and a shop whose orders run through Spark when that is there
+	@if $(MAKE) --question build 2>/dev/null >&2; then exec $(BIN)/python examples/demo/run.py; else \
+		PYTHONPATH=$(CURDIR)/src exec $(BIN)/python examples/demo/run.py \
+			'$(MAKE) --no-print-directory $(VENV)/.spark' '$(MAKE) --no-print-directory build'; fi
 
-test: build check test-interpreted test-compiled test-spark ## set up, check, and run the suite interpreted and compiled
+test: build check test-installed test-spark ## set up, check, and run the suite on what is installed: compiled where that is possible
+
+test-installed: build ## the suite on the installed package, compiled if there is a C compiler
+	WARREN_EXPECT=$(if $(PURE),pure,compiled) $(PYTEST) -m 'not spark'
 
 test-interpreted: build ## the suite on the source as it stands
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) -m 'not spark'
 
-test-compiled: build ## the suite on the installed, compiled package
-	WARREN_EXPECT=$$($(BIN)/python -c 'import setup; print("pure" if setup.reason_to_stay_pure() else "compiled")') $(PYTEST) -m 'not spark'
+test-both: test ## make test, and the suite interpreted as well: what continuous integration runs
+	$(if $(PURE),@echo 'interpreted is what was tested: nothing can be compiled because $(PURE)',$(MAKE) test-interpreted)
 
 test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
 	$(PYTEST) -m spark $(SPARK_TESTS)
@@ -88,29 +97,58 @@ bench-jobs: build ## a million messages archived and replayed, and compared: ben
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
 
-$(VENV)/.dependencies: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Warren needs Python 3.11 or later, found %s" % sys.version)'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -c "$$LIST_REQUIREMENTS" <pyproject.toml >$(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --requirement $(VENV)/requirements.txt
-	touch $@
+wheel: $(VENV)/.built ## dist/*.whl, which needs no compiler to install, tried in an environment of its own
+	@$(if $(PURE),echo 'a wheel cannot be compiled because $(PURE)' >&2; exit 1,mkdir -p dist && rm -f dist/*.whl)
+	$(BIN)/auditwheel --verbose repair --wheel-dir dist build/wheel/*.whl
+	$(BIN)/python -m tests.try_wheel dist/*.whl
 
-# Without isolation and with build/ kept, only C files that changed are compiled again. A module that was deleted
-# from src/ must not live on in the installation, so then the copies of all of them go.
+fresh: ## make run and make test in a bare Debian 12 without a compiler or Java (needs root, debootstrap, 20 minutes)
+	tests/fresh_root.sh
+
+# In steps, so that a broker need not wait for Spark: 30 MB for the broker, 1 GB for Spark, 0.5 GB for the tests.
+$(VENV)/.broker: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Warren needs Python 3.11 or later, found %s" % sys.version)'
+	@echo 'setting up $(VENV): what the broker needs (some seconds)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(call install,build-minimum broker)
+	@# The name before warrenmq: its compiled files would stay and hide newer ones.
+	@$(PIP) uninstall --yes warren 2>/dev/null
+	@WARREN_PURE=1 $(PIP) install --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+$(VENV)/.spark: $(VENV)/.broker
+	@echo 'setting up $(VENV): Spark, and a Java where there is none (a minute or two)'
+	@$(call install,broker spark)
+	@touch $@
+
+$(VENV)/.dependencies: $(VENV)/.spark
+	@echo 'setting up $(VENV): what compiles and tests (a minute)'
+	@$(call install,all)
+	@touch $@
+
+# With build/ kept, only C files that changed are compiled again. A module that was deleted from src/ must not live on
+# in the installation, so then the copies of all of them go.
 $(VENV)/.built: $(VENV)/.dependencies setup.py $(SOURCES)
 	@mkdir -p build && find src -name '*.py' | sort >build/modules.new
 	@cmp -s build/modules build/modules.new || rm -rf build/lib*
 	@mv build/modules.new build/modules
-	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
-	touch $@
+	@echo 'building Warren (3 minutes where it is compiled for the first time)'
+	@rm -rf build/wheel && mkdir build/wheel
+	@$(BIN)/python -c 'from setuptools.build_meta import build_wheel; build_wheel("build/wheel", {"quiet": 1})'
+	@$(PIP) install --no-deps --force-reinstall build/wheel/*.whl
+	@touch $@
+
+install = $(BIN)/python -c "$$LIST_REQUIREMENTS" $(1) <pyproject.toml >$(VENV)/requirements.txt && \
+	$(PIP) install --requirement $(VENV)/requirements.txt
 
 define LIST_REQUIREMENTS
 import sys, tomllib
-project = tomllib.load(sys.stdin.buffer)
-lists = [project["build-system"]["requires"], project["project"]["dependencies"]]
-lists += project["project"]["optional-dependencies"].values()
-print("\n".join(line for lines in lists for line in lines))
+whole = tomllib.load(sys.stdin.buffer)
+lists = {"build": whole["build-system"]["requires"], "broker": whole["project"]["dependencies"]}
+lists["build-minimum"] = [line for line in lists["build"] if line.startswith("setuptools")]
+lists |= whole["project"]["optional-dependencies"]
+wanted = lists if sys.argv[1:] == ["all"] else sys.argv[1:]
+print("\n".join(line for name in wanted for line in lists[name]))
 endef
 export LIST_REQUIREMENTS
 

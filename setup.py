@@ -36,23 +36,40 @@ def reason_to_stay_pure() -> str | None:
         return "WARREN_PURE=1"
     if not has_compiler():
         return "there is no C compiler"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "Python's headers are missing (Debian: python3-dev)"
     return None
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """pip shows it with --verbose, make always."""
+    print(f"warren: {text}", end=end, flush=True)
 
 
 def compiled_modules() -> list[object]:
     reason = reason_to_stay_pure()
     if reason is not None:
-        print(f"warren: installed without compiling because {reason}; the broker will be slower", file=sys.stderr)
+        tell(f"installed without compiling because {reason}; the broker will be about five times slower")
         return []
     from mypyc.build import mypycify
 
     # mypy names modules from the folders on this path, as src/ is not a package.
     os.environ["MYPYPATH"] = str(SOURCE)
-    extensions = mypycify([*MYPY_OPTIONS, *find_modules()], opt_level="3", debug_level="1", multi_file=True)
+    modules = find_modules()
+    tell(f"translating {len(modules)} modules to C, which takes a minute or so")
+    extensions = mypycify([*MYPY_OPTIONS, *modules], opt_level="3", debug_level="1", multi_file=True)
     for extension in extensions:
         # A compiler that is there but broken (no Python headers) must not keep anyone from installing.
         extension.optional = True
     return list(extensions)
+
+
+def tell_progress(number: int, count: int) -> None:
+    """In place on a terminal; elsewhere a line now and then."""
+    if sys.stdout.isatty():
+        tell(f"compiled {number} of {count} files", "\r" if number < count else "\n")
+    elif number % 10 == 0 or number == count:
+        tell(f"compiled {number} of {count} files")
 
 
 class BuildOnAllCores(build_ext):
@@ -82,14 +99,17 @@ class BuildOnAllCores(build_ext):
         shared = [Path(__file__), *Path("build").glob("**/*.h")]
         newest_shared = max(path.stat().st_mtime for path in shared)
 
-        def compile_one(made: str) -> None:
-            source, extension = build[made]
-            needed = max(Path(source).stat().st_mtime, newest_shared)
-            if not Path(made).exists() or Path(made).stat().st_mtime < needed:
-                compiler._compile(made, source, extension, arguments, postargs, options)
+        def is_old(made: str) -> bool:
+            needed = max(Path(build[made][0]).stat().st_mtime, newest_shared)
+            return not Path(made).exists() or Path(made).stat().st_mtime < needed
 
+        def compile_one(made: str) -> None:
+            compiler._compile(made, *build[made], arguments, postargs, options)
+
+        old = [made for made in objects if is_old(made)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(compile_one, objects))
+            for number, _ in enumerate(pool.map(compile_one, old), 1):
+                tell_progress(number, len(old))
         return list(objects)
 
 

@@ -26,12 +26,12 @@ from pyspark.sql.types import StructType
 from rich.console import Console
 from rich.table import Table
 
-from warren.amqp import constants
 from warren.amqp.fields import Field
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish, QueueDeclare, QueueDeclareOk, QueuePurge, QueuePurgeOk
 from warren.client.address import parse_uri
 from warren.client.session import frame_of
+from warren.core import IS_COMPILED
 from warren.spark import session
 from warren.spark.consume import BATCH_ROWS, Range, open_client, read_range
 from warren.spark.publish import ConfirmedPublisher
@@ -217,7 +217,7 @@ def main(rows: int, runs: int) -> None:
     RESULTS.mkdir(exist_ok=True)
     facts = {
         "cores": os.cpu_count(),
-        "compiled": not str(constants.__file__).endswith(".py"),
+        "compiled": IS_COMPILED,
         "load_average": os.getloadavg()[0],
         "figures": [{**asdict(figure), "rate": figure.rate} for figure in figures],
     }

@@ -19,7 +19,6 @@ from warren.spark import doctor, java
 from warren.spark.requirements import require_pyspark
 from warren.spark.trial import reason_in
 
-
 pytestmark = pytest.mark.timeout(200)
 # Spark runs in it, or stands in for what it takes: its processes are started anew each time.
 SECONDS = 180
@@ -36,7 +35,7 @@ def test_it_says_what_is_there_one_line_each_and_that_spark_runs() -> None:
     assert run.returncode == 0, run.stdout
     lines = [line.split() for line in run.stdout.splitlines()]
     assert [line[1] for line in lines] == [
-        "python", "pyspark", "pyarrow", "numpy", "pandas", "java", "format", "spark", "speed",
+        "python", "pyspark", "pyarrow", "numpy", "pandas", "java", "format", "spark", "core",
     ]  # fmt: skip
     assert ["ok", "pyspark", metadata.version("pyspark")] in lines
     assert lines[-2][:4] == ["ok", "spark", "starts", "in"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from warren.amqp import constants
 from warren.amqp.fields import plain
 from warren.client.address import parse_uri
 from warren.client.connection import Client
+from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
 from warren.spark.java import OLDEST, find_java
 
@@ -81,10 +81,7 @@ def _spark(missing: list[str]) -> Finding:
 
 
 def _build() -> Finding:
-    if str(constants.__file__).endswith(".py"):
-        text = "Warren is not compiled: reading is several times slower; install it where there is a C compiler"
-        return Finding("speed", False, text, is_needed=False)
-    return Finding("speed", True, "Warren is compiled", is_needed=False)
+    return Finding("core", IS_COMPILED, describe_core(), is_needed=False)
 
 
 def _broker(uri: str) -> Finding:

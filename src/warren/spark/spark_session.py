@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from warren.errors import WarrenError
 from warren.spark.java import require_java
-from warren.spark.spark_errors import one_line
 from warren.spark.requirements import require_pyspark
+from warren.spark.spark_errors import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -48,7 +48,7 @@ def reason_in(errors: str) -> str:
     return lines[-1] if lines else ""
 
 
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 

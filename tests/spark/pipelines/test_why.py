@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from warren.spark.pipelines.schema_text import parse_schema
-from warren.spark.spark_errors import one_line
 from warren.spark.pipelines.why import why
+from warren.spark.spark_errors import one_line
 
 FIELDS = parse_schema(
     "id BIGINT NOT NULL, amount DOUBLE, small TINYINT, ok BOOLEAN, at TIMESTAMP, day DATE, name STRING, "

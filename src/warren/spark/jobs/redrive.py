@@ -30,8 +30,8 @@ from warren.spark.encode import Encoder
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
 from warren.spark.pipelines.model import DEFAULT_BROKER
-from warren.spark.spark_errors import told_in_one_line
 from warren.spark.publish import ConfirmedPublisher
+from warren.spark.spark_errors import told_in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ from warren.client.address import parse_uri
 from warren.errors import WarrenError
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.pipelines.model import DEFAULT_BROKER
-from warren.spark.spark_errors import told_in_one_line
 from warren.spark.pipelines.state import State
+from warren.spark.spark_errors import told_in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

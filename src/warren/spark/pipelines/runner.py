@@ -22,8 +22,8 @@ from warren.spark.pipelines.graph import needs_of, order_of_sinks, queues_read, 
 from warren.spark.pipelines.model import Definition
 from warren.spark.pipelines.progress import QueryStatus
 from warren.spark.pipelines.reporter import Reporter
-from warren.spark.spark_errors import one_line, told_in_one_line
 from warren.spark.pipelines.state import State, Status
+from warren.spark.spark_errors import one_line, told_in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
