@@ -33,6 +33,7 @@ from rich.text import Text
 
 from warren.cli.pipeline_view import status_table
 from warren.core import describe_core
+from warren.extras import how_to_install
 
 if TYPE_CHECKING:
     from totals import Totals
@@ -44,7 +45,7 @@ STOP_SECONDS = 40.0
 LINE_SECONDS = float(os.environ.get("DEMO_LINE_SECONDS", "10"))
 # Between two looks at what has become of it all.
 LOOK_SECONDS = 0.5
-NO_SPARK = "Spark is not installed, so there is no sample pipeline: pip install '.[spark]' in a clone of Warren"
+NO_SPARK = f"Spark is not installed, so there is no sample pipeline: {how_to_install('spark')}"
 
 
 class Broker:

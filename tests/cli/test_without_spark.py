@@ -44,5 +44,5 @@ def test_what_is_missing_is_said_in_one_line(command: list[str], tmp_path: Path)
     run = run_without_spark(*command, cwd=tmp_path)
     assert run.returncode == 1
     assert run.stderr.startswith("error: ")
-    assert run.stderr.endswith(": pip install 'warren[spark]'\n")
+    assert run.stderr.endswith(": pip install '.[spark]' in a clone of Warren\n")
     assert len(run.stderr.splitlines()) == 1

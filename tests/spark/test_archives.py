@@ -263,7 +263,7 @@ def test_a_broker_without_arrow_keeps_everything_and_says_why(tmp_path: Path) ->
         node.publish("orders", [b"%d %s" % (number, b"x" * 500) for number in range(200)])
         assert rows(node.uri, archive="none") == straight(200)
         own.stop()
-    assert "No module named pyarrow; install warren[spark]" in own.errors
+    assert "No module named pyarrow: pip install '.[spark]' in a clone of Warren" in own.errors
 
 
 def test_a_broker_without_files_refuses_to_archive() -> None:

@@ -109,7 +109,7 @@ def test_a_missing_package_is_named_with_what_to_do_and_spark_is_not_started(mon
     findings = {finding.name: finding for finding in doctor.examine()}
     assert not findings["pyspark"].is_found
     assert findings["spark"].text == "was not started: first mend pyspark, pyarrow, numpy, pandas"
-    assert "pip install 'warren[spark]'" in findings["pyspark"].text
+    assert "pip install '.[spark]' in a clone" in findings["pyspark"].text
 
 
 @pytest.mark.parametrize(("package", "version"), [("pyspark", "3.5.1"), ("pandas", "3.1.1")])
@@ -122,7 +122,7 @@ def test_a_version_that_will_not_do_is_named(monkeypatch: pytest.MonkeyPatch, pa
 
 def test_without_spark_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warren.spark.requirements.find_spec", lambda _: None)
-    with pytest.raises(WarrenError, match=r"pip install 'warren\[spark\]'"):
+    with pytest.raises(WarrenError, match=r"pip install '\.\[spark\]' in a clone"):
         require_pyspark()
 
 

@@ -11,6 +11,7 @@ import click
 
 from warren import __version__
 from warren.errors import WarrenError
+from warren.extras import how_to_install
 
 EXIT_INTERRUPTED: Final = 130
 # Packages that a broker does without.
@@ -81,7 +82,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in OF_EXTRA_SPARK:
             raise
-        fail(f"this needs {error.name}, which comes with: pip install 'warren[spark]'")
+        fail(f"this needs {error.name}, which comes with: {how_to_install('spark')}")
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.format_message())
         sys.exit(1)

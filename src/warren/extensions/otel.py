@@ -15,6 +15,7 @@ from typing import Any
 from warren.amqp.fields import Field, Table
 from warren.errors import WarrenError
 from warren.extend import Tracer
+from warren.extras import how_to_install
 
 try:
     from opentelemetry import propagate, trace
@@ -24,7 +25,7 @@ try:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
     from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 except ImportError as error:
-    raise WarrenError("OpenTelemetry is not installed: pip install 'warren[otel]'") from error
+    raise WarrenError(f"OpenTelemetry is not installed: {how_to_install('otel')}") from error
 
 EXPORTER_VARIABLE = "OTEL_TRACES_EXPORTER"
 

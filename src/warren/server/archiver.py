@@ -13,6 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
+from warren.extras import how_to_install
 from warren.store.stream import DiskStreamLog
 from warren.store.stream_archive import ArchiveJob
 from warren.store.streams import StreamLogs
@@ -79,7 +80,7 @@ class Archiver:
         try:
             self._write(job, lambda: not self._is_closed and not job.segment.is_gone)
         except ImportError as error:
-            return f"{error}; install warren[spark]"
+            return f"{error}: {how_to_install('spark')}"
         except Exception as error:  # noqa: BLE001 - whatever it is, the file stays and the loop must hear of it
             return str(error) or type(error).__name__
         return ""

