@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ _PLACE: Final = find_spec("warren.amqp.constants")
 IS_COMPILED: Final = _PLACE is not None and not str(_PLACE.origin).endswith(".py")
 
 
+@cache
 def describe_core() -> str:
     """As people are told it: `warren --version`, `status`, the start of a broker, /api/overview."""
     return "compiled" if IS_COMPILED else f"interpreted, about 5x slower: {_why_interpreted()}"

@@ -38,6 +38,8 @@ class Serving:
         self._arguments = arguments
         self._variables = variables
         self.ready_line = ""
+        # What it wrote on standard output after that, and all that it wrote on standard error.
+        self.more = ""
         self.errors = ""
 
     def __enter__(self) -> Serving:
@@ -66,7 +68,7 @@ class Serving:
         return self.wait()
 
     def wait(self) -> int:
-        _, self.errors = self.process.communicate(timeout=PATIENCE)
+        self.more, self.errors = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode
 
     @property

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from tests.cli.serving import run_warren
 from warren import Broker
 from warren.cli.main import COMMANDS, warren
+from warren.core import describe_core
 from warren.errors import WarrenError
 
 
@@ -147,7 +148,9 @@ def test_clients_are_listed_and_a_connection_is_closed(shell: Shell, broker: Bro
 
 
 def test_status_tells_alarms_and_fails_while_one_is_on(shell: Shell, broker: Broker) -> None:
-    assert shell.rows("status")["alarms"] == []
+    shown = shell.rows("status")
+    assert shown["alarms"] == []
+    assert shown["core"] == describe_core()
     broker.call(lambda node: node.set_alarm("memory", True))
     with pytest.raises(WarrenError, match="memory alarm: publishers are blocked"):
         shell.run("status")

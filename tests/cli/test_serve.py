@@ -12,6 +12,7 @@ import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
 from tests.cli.serving import Serving, run_warren
+from warren.core import IS_COMPILED, describe_core
 
 INTERCEPTOR = "warren.broker.session.interceptors.Interceptor"
 
@@ -144,4 +145,26 @@ def test_help_names_every_option(tmp_path: Path) -> None:
 
 def test_the_version_is_printed() -> None:
     result = run_warren("--version")
-    assert re.fullmatch(r"warren \d+\.\d+\.\d+\n", result.stdout)
+    assert re.fullmatch(r"warren \d+\.\d+\.\d+\ncore: .+\n", result.stdout)
+    assert result.stdout.endswith(f"core: {describe_core()}\n")
+
+
+def test_a_broker_whose_core_is_not_compiled_says_so_beside_the_ready_line(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        serving.stop()
+        assert (" INFO warren: core: interpreted, about 5x slower: " in serving.errors) == (not IS_COMPILED)
+        # Standard output is for the ready line alone, which scripts read.
+        assert serving.more == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("/nowhere", "no C compiler"), ("compilers", "run from its source|installed without")],
+)
+def test_the_reason_why_it_is_not_compiled_is_told(tmp_path: Path, path: str, reason: str) -> None:
+    if IS_COMPILED:
+        pytest.skip("the core under test is compiled")
+    (tmp_path / "compilers").mkdir()
+    (tmp_path / "compilers" / "cc").symlink_to("/bin/true")
+    result = run_warren("--version", cwd=tmp_path, PATH=str(tmp_path / path))
+    assert re.search(rf"core: interpreted, about 5x slower: ({reason})", result.stdout)

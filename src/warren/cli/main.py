@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from warren import __version__
+from warren.core import describe_core
 from warren.errors import WarrenError
 from warren.extras import how_to_install
 
@@ -63,8 +64,21 @@ class Commands(click.Group):
         return command
 
 
+def show_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        click.echo(f"warren {__version__}\ncore: {describe_core()}")
+        context.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, message="warren %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=show_version,
+    help="Show the version, and whether the core is compiled.",
+)
 def warren() -> None:
     """A message broker that speaks AMQP 0-9-1 as RabbitMQ does.
 

@@ -15,11 +15,13 @@ import click
 
 from warren.assembly import Assembly, name_of
 from warren.config import OPTIONS, Config, flag_of, help_of, load
+from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
 
 DEFAULT_FILE: Final = "warren.toml"
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+log = logging.getLogger("warren")
 HELP: Final = """Start the broker.
 
 Prints `warren ready amqp=HOST:PORT http=HOST:PORT` on standard output when it accepts connections.
@@ -63,6 +65,8 @@ async def _live(config: Config) -> None:
     # makes objects by the million and cycles hardly ever.
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+    if not IS_COMPILED:
+        log.info("core: %s", describe_core())
     amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
     print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
     failure = await _wait_for_the_end(assembly)

@@ -22,6 +22,8 @@ def status(as_json: bool, url: str) -> None:
     shown: dict[str, Any] = {
         "name": overview["node"],
         "product": f"{overview.get('product_name', 'RabbitMQ')} {overview.get('product_version', '')}".strip(),
+        # Of Warren's own; `warren status` also looks at a RabbitMQ.
+        **({"core": overview["core"]} if "core" in overview else {}),
         "uptime": f"{node['uptime'] // 1000} s",
         "alarms": alarms,
         "memory": f"{node['mem_used'] >> 20} of {node['mem_limit'] >> 20} MiB",

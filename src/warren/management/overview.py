@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from warren.broker.exchanges.types import KNOWN_TYPES
 from warren.broker.vhost.vhost import VHost
+from warren.core import describe_core
 from warren.management import queues
 from warren.management.calls import Call, Needs, route
 from warren.management.listing import Item
@@ -29,6 +30,7 @@ async def overview(call: Call) -> Response:
         "product_name": "Warren",
         "product_version": call.node.version,
         "warren_version": call.node.version,
+        "core": describe_core(),
         "python_version": platform.python_version(),
         "cluster_name": call.node.settings.cluster_name,
         "node": call.node.settings.node_name,

@@ -222,6 +222,7 @@ function nodeFacts() {
   const { overview, node } = history;
   const versions = [
     ["Version", `Warren ${overview.warren_version}`],
+    ["Core", overview.core],
     ["Python", overview.python_version],
   ];
   if (!isMonitoring() || node === null)
