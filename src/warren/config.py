@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
@@ -144,8 +145,12 @@ def load(
     path: str | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
+    spelling: Callable[[str], str] | None = None,
 ) -> Config:
-    """The configuration of one start. Flags that are None were not given; their texts are read like variables."""
+    """The configuration of one start. Flags that are None were not given; their texts are read like variables.
+
+    `spelling` is how whoever gave an option calls it, for what is said about it: as a flag unless they say otherwise.
+    """
     environment = os.environ if environment is None else environment
     values: dict[str, object] = {}
     if path is not None:
@@ -153,7 +158,7 @@ def load(
     values.update(_from_environment(environment))
     for name, value in (flags or {}).items():
         if value is not None:
-            where = f"--{flag_of(name)}"
+            where = f"--{flag_of(name)}" if spelling is None else spelling(name)
             values[name] = _checked(where, name, _parse(where, name, value) if isinstance(value, str) else value)
     config = Config(**values)  # type: ignore[arg-type]
     _check_together(config)
@@ -227,7 +232,9 @@ def _parse(where: str, name: str, text: str) -> object:
 def _checked(where: str, name: str, value: object) -> object:
     field = OPTIONS.get(name)
     if field is None:
-        raise WarrenError(f"{where}: there is no such option (see docs/configuration.md)")
+        near = get_close_matches(name, OPTIONS, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise WarrenError(f"{where}: there is no such option (see docs/configuration.md){meant}")
     kind = _TYPES[name]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from warren.broker.node import Node
 from warren.broker.operate import administer
 from warren.broker.rules.access import User
 from warren.broker.rules.hashing import SHA256
-from warren.config import load
+from warren.config import Config, load
 from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
 from warren.server.passwords import Passwords
@@ -38,15 +39,28 @@ logging.getLogger("warren").addHandler(logging.NullHandler())
 class Broker:
     def __init__(self, *, port: int = 0, http: bool = False, data_dir: str = "", **options: Any) -> None:
         options = {"http_port": 0 if http else -1, "data_dir": data_dir, "amqp_port": port, **options}
-        self.config = load(environment={}, flags=options)
+        self.config = load(environment={}, flags=options, spelling=_keyword)
         self._loop = new_event_loop()
         self._assembly: Assembly | None = None
         self._thread: threading.Thread | None = None
+        self._ports: _Ports | None = None
+        self._advanced_ms = 0
+
+    def __repr__(self) -> str:
+        ports = self._ports
+        if ports is None:
+            return "<Broker, not started>"
+        state = "running" if self._assembly is not None else "stopped"
+        others = [f"tls {ports.tls}"] * (ports.tls >= 0) + [f"http {ports.http}"] * (ports.http >= 0)
+        data = f"data in {self.config.data_dir}" if self.config.data_dir else "nothing on disk"
+        return f"<Broker {state}: {', '.join([f'{self.host}:{ports.amqp}', *others, data])}>"
 
     def start(self) -> Broker:
-        """Returns when connections are accepted."""
+        """Returns when connections are accepted. After a stop it is on the same ports, with what is on disk."""
         if self._thread is not None:
-            raise WarrenError("this broker was started before; make another one")
+            raise WarrenError(f"{self!r} was started before")
+        if self._loop.is_closed():
+            self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._run, name="warren", daemon=True)
         self._thread.start()
         try:
@@ -54,7 +68,17 @@ class Broker:
         except BaseException:
             self._end_thread()
             raise
+        self._ports = _Ports.of(self._assembly)
         return self
+
+    def restart(self) -> Broker:
+        """Stops as a shutdown does and starts again on the same ports, with what is on disk and the time moved so far.
+
+        What is not durable is gone, and without `data_dir` everything is.
+        """
+        _ = self._running
+        self.stop()
+        return self.start()
 
     def stop(self) -> None:
         """Tells the clients, as a shutdown does, and returns when nothing of the broker is left. May be repeated."""
@@ -80,11 +104,14 @@ class Broker:
 
     @property
     def port(self) -> int:
-        return self._running.amqp_address[1]
+        """Also after a stop: clients that should find nobody there have to know where."""
+        return self._known_ports.amqp
 
     @property
     def tls_port(self) -> int:
-        return self._running.server.listeners[1].port
+        if self._known_ports.tls < 0:
+            raise WarrenError("there is no TLS without tls_cert")
+        return self._known_ports.tls
 
     @property
     def url(self) -> str:
@@ -93,8 +120,9 @@ class Broker:
 
     @property
     def http_url(self) -> str:
-        host, port = self._running.http_address
-        return f"{'https' if self.config.http_tls else 'http'}://{host}:{port}"
+        if self._known_ports.http < 0:
+            raise WarrenError("there is no HTTP without http=True")
+        return f"{'https' if self.config.http_tls else 'http'}://{self.host}:{self._known_ports.http}"
 
     def url_of(self, user: str, password: str, vhost: str = "/") -> str:
         login = f"{quote(user, safe='')}:{quote(password, safe='')}"
@@ -102,6 +130,7 @@ class Broker:
 
     def call(self, function: Callable[[Node], T]) -> T:
         """Run a function on the broker's own thread, where its state may be looked at and changed."""
+        _ = self._running
         done: Future[T] = Future()
         self._loop.call_soon_threadsafe(self._call, function, done)
         return done.result(PATIENCE)
@@ -110,7 +139,9 @@ class Broker:
         """Move the broker's clock forward: whatever is due by then happens now, missed heartbeats included."""
         if seconds < 0:
             raise WarrenError("time does not go backwards")
-        self.call(lambda _: self._running.server.host.advance(round(seconds * 1000)))
+        milliseconds = round(seconds * 1000)
+        self.call(lambda _: self._running.server.host.advance(milliseconds))
+        self._advanced_ms += milliseconds
 
     def add_user(self, name: str, password: str, tags: list[str] | None = None) -> None:
         """Without permissions: see set_permission."""
@@ -146,8 +177,14 @@ class Broker:
     @property
     def _running(self) -> Assembly:
         if self._assembly is None:
-            raise WarrenError("the broker is not running")
+            raise WarrenError(f"{self!r} is not running")
         return self._assembly
+
+    @property
+    def _known_ports(self) -> _Ports:
+        if self._ports is None:
+            raise WarrenError("the broker is not running, and has no ports before its first start")
+        return self._ports
 
     def _call(self, function: Callable[[Node], T], done: Future[T]) -> None:
         server = self._running.server
@@ -163,7 +200,9 @@ class Broker:
 
     async def _start(self) -> Assembly:
         # Passwords of tests are no secrets: what guards them may be quick.
-        assembly = Assembly(self.config, Passwords(SHA256))
+        config = self.config if self._ports is None else self._ports.kept_in(self.config)
+        assembly = Assembly(config, Passwords(SHA256))
+        assembly.server.clock.advance(self._advanced_ms)
         await assembly.start()
         return assembly
 
@@ -177,5 +216,30 @@ class Broker:
 
     def _end_thread(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        if self._thread is not None:
-            self._thread.join(PATIENCE)
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(PATIENCE)
+
+
+@dataclass(frozen=True)
+class _Ports:
+    """Where a broker listened last; -1 where it does not."""
+
+    amqp: int
+    tls: int
+    http: int
+
+    @staticmethod
+    def of(assembly: Assembly) -> _Ports:
+        listeners = assembly.server.listeners
+        tls = listeners[1].port if len(listeners) > 1 else -1
+        return _Ports(listeners[0].port, tls, assembly.http_address[1])
+
+    def kept_in(self, config: Config) -> Config:
+        tls = self.tls if self.tls >= 0 else config.tls_port
+        return replace(config, amqp_port=self.amqp, tls_port=tls, http_port=self.http)
+
+
+def _keyword(option: str) -> str:
+    """How Broker calls it, where that is not what the configuration does."""
+    return {"amqp_port": "port"}.get(option, option)

@@ -75,7 +75,9 @@ class Reader:
     def do(self, block: Block) -> None:
         if block.name:
             assert block.kind in _SAVED, f"line {block.line}: {block.kind} is not saved to a file"
-            (self._folder / block.name).write_text(self._with_ports(block.text))
+            file = self._folder / block.name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(self._with_ports(block.text))
         elif block.kind == "python":
             self._run([sys.executable, "-W", "error", "-c", self._with_ports(block.text)])
         elif block.kind == "sh":

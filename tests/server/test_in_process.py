@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pika
 import pytest
@@ -79,7 +83,7 @@ def test_a_taken_port_is_told_and_leaves_no_thread() -> None:
 
 
 def test_options_are_those_of_the_configuration() -> None:
-    with pytest.raises(WarrenError, match="--colour: there is no such option"):
+    with pytest.raises(WarrenError, match=r"^colour: there is no such option"):
         Broker(colour="red")
     with Broker(heartbeat=7) as broker, connect(broker.url + "?heartbeat=30") as connection:
         # pika proposes its own; the broker's proposal is in the core's settings.
@@ -92,10 +96,100 @@ def test_an_error_in_a_call_is_the_callers() -> None:
         broker.call(lambda node: 1 // 0)
 
 
-def test_a_stopped_broker_has_no_port() -> None:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"port": "many"}, "port must be a whole number, not 'many'"),
+        ({"port": 70_000}, "port must be at most 65535, not 70000"),
+        ({"max_message_size": "big"}, "max_message_size must be a whole number, not 'big'"),
+        ({"hartbeat": 5}, "hartbeat: there is no such option (see docs/configuration.md); did you mean heartbeat?"),
+    ],
+)
+def test_a_keyword_that_is_wrong_is_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(WarrenError) as caught:
+        Broker(**options)
+    assert str(caught.value) == said
+
+
+def test_a_broker_has_no_port_before_its_first_start() -> None:
     broker = Broker()
     with pytest.raises(WarrenError, match="not running"):
         _ = broker.port
+
+
+def test_where_it_was_is_known_after_it_has_stopped() -> None:
+    with Broker(http=True) as broker:
+        port, url, http_url = broker.port, broker.url, broker.http_url
+    assert (broker.port, broker.url, broker.http_url) == (port, url, http_url)
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        connect(broker.url)
+    with pytest.raises(WarrenError, match="is not running"):
+        broker.advance(1)
+
+
+def test_what_was_not_asked_for_has_no_address() -> None:
+    with Broker() as broker:
+        with pytest.raises(WarrenError, match="no HTTP without http=True"):
+            _ = broker.http_url
+        with pytest.raises(WarrenError, match="no TLS without tls_cert"):
+            _ = broker.tls_port
+
+
+def test_a_restart_keeps_ports_and_what_is_durable(tmp_path: Path) -> None:
+    with Broker(http=True, data_dir=str(tmp_path)) as broker:
+        where = (broker.port, broker.http_url)
+        connection = connect(broker.url)
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("kept", durable=True)
+        channel.queue_declare("gone")
+        channel.basic_publish("", "kept", b"one tea", pika.BasicProperties(delivery_mode=2))
+        assert broker.restart() is broker
+        with pytest.raises(ConnectionClosedByBroker, match="320"):
+            connection.process_data_events(10)
+        assert (broker.port, broker.http_url) == where
+        with urlopen(f"{broker.http_url}/api/openapi.json") as answer:
+            assert answer.status == 200
+        with connect(broker.url) as again:
+            assert again.channel().basic_get("kept")[2] == b"one tea"
+            assert broker.call(lambda node: list(node.vhosts["/"].queues)) == ["kept"]
+    assert threads_of_brokers() == []
+
+
+def test_a_restart_goes_on_in_the_time_that_was_moved_to(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path), heartbeat=0) as broker:
+        broker.advance(3600)
+        before = broker.call(lambda node: node.now)
+        broker.restart()
+        assert broker.call(lambda node: node.now) >= before
+
+
+def test_an_outage_is_a_stop_and_a_start() -> None:
+    with Broker() as broker:
+        port = broker.port
+        broker.stop()
+        with pytest.raises(WarrenError, match="is not running"):
+            broker.restart()
+        broker.start()
+        assert broker.port == port
+        with pytest.raises(WarrenError, match="was started before"):
+            broker.start()
+        connect(broker.url).close()
+
+
+def test_it_says_what_it_is(tmp_path: Path) -> None:
+    broker = Broker(http=True, data_dir=str(tmp_path))
+    assert repr(broker) == "<Broker, not started>"
+    with broker:
+        http = broker.http_url.rpartition(":")[2]
+        assert repr(broker) == f"<Broker running: 127.0.0.1:{broker.port}, http {http}, data in {tmp_path}>"
+    assert repr(broker).startswith("<Broker stopped: 127.0.0.1:")
+    with Broker() as broker:
+        assert repr(broker) == f"<Broker running: 127.0.0.1:{broker.port}, nothing on disk>"
+
+
+def threads_of_brokers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "warren"]
 
 
 def test_time_can_be_moved_forward() -> None:
