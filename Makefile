@@ -99,8 +99,9 @@ build: $(VENV)/.built ## .venv with the compiled package and all extras
 
 wheel: $(VENV)/.built ## dist/*.whl, which needs no compiler to install, tried in an environment of its own
 	@$(if $(PURE),echo 'a wheel cannot be compiled because $(PURE)' >&2; exit 1,mkdir -p dist && rm -f dist/*.whl)
-	$(BIN)/auditwheel --verbose repair --wheel-dir dist build/wheel/*.whl
-	$(BIN)/python -m tests.try_wheel dist/*.whl
+	@echo "making a wheel for every Linux that is as new as this one"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+	@$(BIN)/python -m tests.try_wheel dist/*.whl
 
 fresh: ## make run and make test in a bare Debian 12 without a compiler or Java (needs root, debootstrap, 20 minutes)
 	tests/fresh_root.sh

@@ -65,7 +65,10 @@ def compiled_modules() -> list[object]:
 
 
 def tell_progress(number: int, count: int) -> None:
-    """In place on a terminal; elsewhere a line now and then."""
+    """In place on a terminal; elsewhere a line now and then. The core is one library of many files; beside it stand
+    libraries of one, which only lead to it."""
+    if count == 1:
+        return
     if sys.stdout.isatty():
         tell(f"compiled {number} of {count} files", "\r" if number < count else "\n")
     elif number % 10 == 0 or number == count:
