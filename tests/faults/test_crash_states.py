@@ -15,6 +15,8 @@ from tests.faults.crash_workload import STEPS
 
 SEED = 20261115
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.mark.parametrize("first", STEPS)
 def test_workloads_of_three_steps_survive_a_crash_at_every_operation(first: str) -> None:
