@@ -7,7 +7,7 @@ or false. Their numbers are in src/warren/amqp/constants.py. Types are those of 
 ArgumentWriter have them; any_shortstr is a short string that need not be UTF-8 when it comes in, as of publishers'
 own texts. Bits that follow each other share an octet.
 
-Why the classes are written out and not made when Warren starts: docs/decisions/0019-methods-from-a-table.md.
+Why the classes are written out and not made when Warren starts: docs/decisions/0021-methods-from-a-table.md.
 """
 
 from __future__ import annotations
