@@ -212,15 +212,13 @@ class Node(House):
         self.watching_changed()
 
     def install_exchange_decorator(self, decorator: ExchangeDecorator) -> None:
-        guarded = GuardedExchangeDecorator(decorator, self.host)
-        learn_keys(self.policy_keys, guarded.policy_keys(), type(decorator).__name__)
-        self.exchange_decorators.append(guarded)
+        learn_keys(self.policy_keys, decorator)
+        self.exchange_decorators.append(GuardedExchangeDecorator(decorator, self.host))
         self._reapply_policies()
 
     def install_queue_decorator(self, decorator: QueueDecorator) -> None:
-        guarded = GuardedQueueDecorator(decorator, self.host)
-        learn_keys(self.policy_keys, guarded.policy_keys(), type(decorator).__name__)
-        self.queue_decorators.append(guarded)
+        learn_keys(self.policy_keys, decorator)
+        self.queue_decorators.append(GuardedQueueDecorator(decorator, self.host))
         self._reapply_policies()
 
     def _reapply_policies(self) -> None:

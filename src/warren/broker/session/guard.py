@@ -16,7 +16,7 @@ from warren.amqp.methods import Method
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
 from warren.broker.queue.decorators import QueueDecorator
 from warren.broker.queue.queue import Queue
-from warren.broker.rules.queue_settings import SETTINGS, Kind, Setting
+from warren.broker.rules.queue_settings import SETTINGS, Setting
 from warren.broker.session.interceptors import Interceptor
 from warren.broker.session.tracer import Tracer
 from warren.errors import AmqpError, InternalError, WarrenError
@@ -32,8 +32,7 @@ class Faults:
     """Of one extension."""
 
     def __init__(self, host: Host, extension: object) -> None:
-        kind = type(extension)
-        self.name = f"{kind.__module__}:{kind.__qualname__}"
+        self.name = name_of(extension)
         self._host = host
         self._told: set[str] = set()
 
@@ -45,16 +44,28 @@ class Faults:
         text = f"extension {self.name} failed in {call}, and is passed over there; this is told once"
         self._host.log(_ERROR, f"{text}\n{traceback.format_exc()}")
 
-    def stops_start(self, call: str, error: Exception) -> WarrenError:
-        """Asked when it is installed, it is part of the configuration."""
-        return WarrenError(f"{self.name} failed in {call}: {error!r}")
 
-
-def learn_keys(known: dict[str, Setting], keys: dict[str, Kind], name: str) -> None:
+def learn_keys(known: dict[str, Setting], decorator: ExchangeDecorator | QueueDecorator) -> None:
+    """The keys of policies that it brings."""
+    name = name_of(decorator)
+    try:
+        keys = decorator.policy_keys()
+    except Exception as error:
+        raise _stops_start(name, "policy_keys", error) from error
     for key, kind in keys.items():
         if key in SETTINGS or key in known:
             raise WarrenError(f"{name} wants the policy key {key}, which is taken")
         known[key] = Setting(key, kind, (), f"is not a valid {key} value", is_argument=False)
+
+
+def name_of(extension: object) -> str:
+    kind = type(extension)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _stops_start(name: str, call: str, error: Exception) -> WarrenError:
+    """Asked when it is installed, it is part of the configuration."""
+    return WarrenError(f"{name} failed in {call}: {error!r}")
 
 
 class GuardedInterceptor(Interceptor):
@@ -68,7 +79,7 @@ class GuardedInterceptor(Interceptor):
         try:
             return self._inner.applies_to()
         except Exception as error:
-            raise self._faults.stops_start("applies_to", error) from error
+            raise _stops_start(self._faults.name, "applies_to", error) from error
 
     def intercept(self, channel: Channel, method: Method) -> Method:
         try:
@@ -104,12 +115,6 @@ class GuardedExchangeDecorator(ExchangeDecorator):
         self._inner = decorator
         self._faults = Faults(host, decorator)
 
-    def policy_keys(self) -> dict[str, Kind]:
-        try:
-            return self._inner.policy_keys()
-        except Exception as error:
-            raise self._faults.stops_start("policy_keys", error) from error
-
     def active_for(self, exchange: Exchange) -> bool:
         try:
             return bool(self._inner.active_for(exchange))
@@ -139,12 +144,6 @@ class GuardedQueueDecorator(QueueDecorator):
         super().__init__()
         self._inner = decorator
         self._faults = Faults(host, decorator)
-
-    def policy_keys(self) -> dict[str, Kind]:
-        try:
-            return self._inner.policy_keys()
-        except Exception as error:
-            raise self._faults.stops_start("policy_keys", error) from error
 
     def active_for(self, queue: Queue) -> bool:
         try:
