@@ -139,8 +139,10 @@ $(VENV)/.built: $(VENV)/.dependencies setup.py $(SOURCES)
 	@$(PIP) install --no-deps --force-reinstall build/wheel/*.whl
 	@touch $@
 
+# What was interrupted may have left halves of packages, which pip would take for whole ones: then all come anew.
 install = $(BIN)/python -c "$$LIST_REQUIREMENTS" $(1) <pyproject.toml >$(VENV)/requirements.txt && \
-	$(PIP) install --requirement $(VENV)/requirements.txt
+	anew=$$(test ! -e $(VENV)/.unfinished || echo --ignore-installed) && touch $(VENV)/.unfinished && \
+	$(PIP) install --use-pep517 $$anew --requirement $(VENV)/requirements.txt && rm $(VENV)/.unfinished
 
 define LIST_REQUIREMENTS
 import sys, tomllib
