@@ -163,6 +163,16 @@ def test_every_file_says_what_it_is() -> None:
     assert silent == []
 
 
+def test_a_class_name_means_one_thing() -> None:
+    """Those with an underscore are known to their own file only."""
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_no_plans_are_left_in_the_source() -> None:
     for path in SOURCES:
         for word in PLAN_WORDS:

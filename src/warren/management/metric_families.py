@@ -110,7 +110,7 @@ def _able(queue: Queue) -> int:
 
 
 @dataclass
-class Kind:
+class ObjectKind:
     """Objects of one kind, with their labels."""
 
     families: Sequence[Family]
@@ -118,7 +118,7 @@ class Kind:
     rows: list[tuple[tuple[str, ...], Any]]
 
 
-def kinds(node: Node, vhosts: Iterable[str] | None = None) -> list[Kind]:
+def kinds(node: Node, vhosts: Iterable[str] | None = None) -> list[ObjectKind]:
     """Of all vhosts, or of these."""
     wanted = set(node.vhosts) if vhosts is None else set(vhosts)
     places = [vhost for vhost in node.vhosts.values() if vhost.name in wanted]
@@ -129,8 +129,8 @@ def kinds(node: Node, vhosts: Iterable[str] | None = None) -> list[Kind]:
     queues: list[Queue] = [queue for vhost in places for queue in vhost.queues.values()]
     exchanges: list[Exchange] = [exchange for vhost in places for exchange in vhost.exchanges.values()]
     return [
-        Kind(QUEUES, ("vhost", "queue"), [((each.vhost, each.name), each) for each in queues]),
-        Kind(CHANNELS, ("channel",), [((channel_name(each),), each) for each in channels]),
-        Kind(CONNECTIONS, ("connection",), [((each.name,), each) for each in connections]),
-        Kind(EXCHANGES, ("vhost", "exchange"), [((each.vhost, each.name), each) for each in exchanges]),
+        ObjectKind(QUEUES, ("vhost", "queue"), [((each.vhost, each.name), each) for each in queues]),
+        ObjectKind(CHANNELS, ("channel",), [((channel_name(each),), each) for each in channels]),
+        ObjectKind(CONNECTIONS, ("connection",), [((each.name,), each) for each in connections]),
+        ObjectKind(EXCHANGES, ("vhost", "exchange"), [((each.vhost, each.name), each) for each in exchanges]),
     ]

@@ -22,7 +22,7 @@ from warren.broker.metrics import QueueCounters
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.logins import Attempts
 from warren.management.calls import Call, Context, Needs, route
-from warren.management.metric_families import GROUPS, Family, Kind, kinds
+from warren.management.metric_families import GROUPS, Family, ObjectKind, kinds
 from warren.management.overview import COMPATIBLE_VERSION
 from warren.management.refusals import bad_request
 
@@ -194,7 +194,7 @@ class NodeCollector(Collector):
 class ObjectCollector(Collector):
     """Object by object."""
 
-    def __init__(self, prefix: str, found: list[Kind], groups: set[str]) -> None:
+    def __init__(self, prefix: str, found: list[ObjectKind], groups: set[str]) -> None:
         self._prefix = prefix
         self._kinds = found
         self._groups = groups
@@ -205,7 +205,7 @@ class ObjectCollector(Collector):
                 if family.group in self._groups:
                     yield self._family(kind, family)
 
-    def _family(self, kind: Kind, family: Family) -> Metric:
+    def _family(self, kind: ObjectKind, family: Family) -> Metric:
         metric = (CounterMetricFamily if family.is_counter else GaugeMetricFamily)(
             f"{self._prefix}{family.name}", family.help, labels=kind.labels
         )

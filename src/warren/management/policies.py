@@ -12,7 +12,7 @@ from warren.management.calls import Call, Needs, Resource, deleted, done, found,
 from warren.management.spec import NUMBER, OBJECT, TEXT, takes
 
 
-class Policies:
+class PolicyRoutes:
     """Those of one kind; what is in them is checked by the broker."""
 
     def __init__(self, kind: str) -> None:
@@ -46,6 +46,6 @@ class Policies:
 
 
 ROUTES: Final = [
-    *Policies(POLICY).routes("/api/policies", Needs.POLICYMAKER),
-    *Policies(OPERATOR_POLICY).routes("/api/operator-policies", Needs.ADMINISTRATOR),
+    *PolicyRoutes(POLICY).routes("/api/policies", Needs.POLICYMAKER),
+    *PolicyRoutes(OPERATOR_POLICY).routes("/api/operator-policies", Needs.ADMINISTRATOR),
 ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 INTERNAL: Final = "rmq-internal"
 
 
-class Listener:
+class EventListener:
     """Verbs are created, deleted and closed."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from warren.broker.message import Message
 from warren.broker.metrics import QueueCounters
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.queue.deadletter import DeadLetters
-from warren.broker.queue.listener import Listener
+from warren.broker.queue.listener import EventListener
 from warren.broker.queue.monitor import Monitor
 from warren.broker.queue.store import Store
 from warren.broker.settings import Settings
@@ -41,7 +41,7 @@ class Yard:
         self.monitor = Monitor(self)
         self.dead_letters = DeadLetters(host)
         # The node puts somebody here who makes events of it.
-        self.events = Listener()
+        self.events = EventListener()
         # Somebody wants journeys, or a vhost is traced: publishes may have an observer, and deliveries are told.
         self.is_watched = False
         self.watches_deliveries = False

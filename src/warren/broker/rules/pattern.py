@@ -25,9 +25,9 @@ from warren.broker.rules.pattern_syntax import (
     REPEAT,
     SEQUENCE,
     SET,
-    Node,
     PatternError,
     Syntax,
+    SyntaxNode,
 )
 
 # RabbitMQ's own ceiling for what users write.
@@ -78,7 +78,7 @@ class Pattern:
         self._program.append(instruction)
         return instruction
 
-    def _compile(self, node: Node) -> None:
+    def _compile(self, node: SyntaxNode) -> None:
         if node.kind == SET:
             self._add(_TAKE, 0, 0, node.members)
         elif node.kind == SEQUENCE:
@@ -96,7 +96,7 @@ class Pattern:
             self._add(_DONE, 0, 0, b"")
             peek.first = len(self._program)
 
-    def _compile_choice(self, node: Node) -> None:
+    def _compile_choice(self, node: SyntaxNode) -> None:
         leaving: list[Instruction] = []
         for part in node.parts[:-1]:
             fork = self._add(_FORK, len(self._program) + 1, 0, b"")
@@ -107,7 +107,7 @@ class Pattern:
         for go in leaving:
             go.first = len(self._program)
 
-    def _compile_repeat(self, node: Node) -> None:
+    def _compile_repeat(self, node: SyntaxNode) -> None:
         for _ in range(node.low):
             self._compile(node.parts[0])
         if node.high < 0:

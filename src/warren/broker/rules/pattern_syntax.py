@@ -43,8 +43,8 @@ class PatternError(WarrenError):
         self.position = position
 
 
-class Node:
-    def __init__(self, kind: int, parts: list[Node], low: int = 0, high: int = 0, members: bytes = b"") -> None:
+class SyntaxNode:
+    def __init__(self, kind: int, parts: list[SyntaxNode], low: int = 0, high: int = 0, members: bytes = b"") -> None:
         self.kind = kind
         self.parts = parts
         # Of a repeat: how often, high < 0 without end. Of an anchor: which, in low.
@@ -83,7 +83,7 @@ class Syntax:
         self._dot_all = False
         self._multi_line = False
 
-    def read(self) -> Node:
+    def read(self) -> SyntaxNode:
         node = self._choice()
         if self._at < len(self._pattern):
             raise self._error("unmatched parentheses")
@@ -101,21 +101,21 @@ class Syntax:
         self._at += len(text)
         return True
 
-    def _choice(self) -> Node:
+    def _choice(self) -> SyntaxNode:
         branches = [self._sequence()]
         while self._take("|"):
             branches.append(self._sequence())
-        return branches[0] if len(branches) == 1 else Node(CHOICE, branches)
+        return branches[0] if len(branches) == 1 else SyntaxNode(CHOICE, branches)
 
-    def _sequence(self) -> Node:
-        parts: list[Node] = []
+    def _sequence(self) -> SyntaxNode:
+        parts: list[SyntaxNode] = []
         while self._next() not in ("", "|", ")"):
             part = self._atom()
             if part is not None:
                 parts.append(self._repeated(part))
-        return parts[0] if len(parts) == 1 else Node(SEQUENCE, parts)
+        return parts[0] if len(parts) == 1 else SyntaxNode(SEQUENCE, parts)
 
-    def _atom(self) -> Node | None:
+    def _atom(self) -> SyntaxNode | None:
         """None for what takes no place: a comment, a change of flags."""
         start = self._at
         self._refuse_repeat()
@@ -128,15 +128,15 @@ class Syntax:
         if character == "\\":
             return self._escape()
         if character == ".":
-            return Node(SET, [], members=ANY if self._dot_all else NOT_NEWLINE)
+            return SyntaxNode(SET, [], members=ANY if self._dot_all else NOT_NEWLINE)
         if character == "^":
-            return Node(ANCHOR, [], AT_LINE_START if self._multi_line else AT_START)
+            return SyntaxNode(ANCHOR, [], AT_LINE_START if self._multi_line else AT_START)
         if character == "$":
-            return Node(ANCHOR, [], AT_LINE_END if self._multi_line else AT_END)
+            return SyntaxNode(ANCHOR, [], AT_LINE_END if self._multi_line else AT_END)
         return self._literal(ord(character))
 
-    def _literal(self, byte: int) -> Node:
-        return Node(SET, [], members=self._folded(members_of([(byte, byte)])))
+    def _literal(self, byte: int) -> SyntaxNode:
+        return SyntaxNode(SET, [], members=self._folded(members_of([(byte, byte)])))
 
     def _folded(self, members: bytes) -> bytes:
         if not self._ignore_case:
@@ -157,7 +157,7 @@ class Syntax:
             raise self._error("nothing to repeat")
         self._at = start
 
-    def _repeated(self, part: Node) -> Node:
+    def _repeated(self, part: SyntaxNode) -> SyntaxNode:
         low, high = 0, -1
         if self._take("+"):
             low = 1
@@ -176,7 +176,7 @@ class Syntax:
             raise self._error("nothing to repeat")
         if part.kind == LOOK:
             low, high = min(low, 1), 1
-        return Node(REPEAT, [part], low, high)
+        return SyntaxNode(REPEAT, [part], low, high)
 
     def _counts(self) -> tuple[int, int] | None:
         """{n}, {n,} or {n,m}; every other brace stands for itself."""
@@ -196,7 +196,7 @@ class Syntax:
             return _number(low), _number(low)
         return _number(low), _number(high) if high else -1
 
-    def _group(self) -> Node | None:
+    def _group(self) -> SyntaxNode | None:
         if self._take("?#"):
             closed = self._pattern.find(")", self._at)
             if closed < 0:
@@ -216,7 +216,7 @@ class Syntax:
             raise self._error("missing )")
         self._ignore_case, self._dot_all, self._multi_line = flags
         # Wrapped: (^)* may be repeated where ^* may not.
-        return self._looking(look, node) if look else Node(SEQUENCE, [node])
+        return self._looking(look, node) if look else SyntaxNode(SEQUENCE, [node])
 
     def _look_or_flags(self) -> str:
         """After an opening parenthesis: which look it begins, "flags" when it held only those, else empty."""
@@ -257,31 +257,31 @@ class Syntax:
             else:
                 raise self._error("unrecognized character after (? or (?-")
 
-    def _looking(self, look: str, node: Node) -> Node:
+    def _looking(self, look: str, node: SyntaxNode) -> SyntaxNode:
         negated = 1 if look.endswith("!") else 0
         if not look.startswith("<"):
-            return Node(LOOK, [node], negated, -1)
+            return SyntaxNode(LOOK, [node], negated, -1)
         branches = node.parts if node.kind == CHOICE else [node]
-        looks: list[Node] = []
+        looks: list[SyntaxNode] = []
         for branch in branches:
             if branch.width() < 0:
                 self._at -= 1
                 raise self._error("lookbehind assertion is not fixed length")
-            looks.append(Node(LOOK, [branch], negated, branch.width()))
+            looks.append(SyntaxNode(LOOK, [branch], negated, branch.width()))
         # Any of them must be there; none of them may be.
-        return Node(SEQUENCE if negated else CHOICE, looks)
+        return SyntaxNode(SEQUENCE if negated else CHOICE, looks)
 
-    def _escape(self) -> Node:
+    def _escape(self) -> SyntaxNode:
         character = self._next()
         if character in ESCAPED_SETS:
             self._at += 1
-            return Node(SET, [], members=ESCAPED_SETS[character])
+            return SyntaxNode(SET, [], members=ESCAPED_SETS[character])
         if character in _ESCAPED_ANCHORS:
             self._at += 1
-            return Node(ANCHOR, [], _ESCAPED_ANCHORS[character])
+            return SyntaxNode(ANCHOR, [], _ESCAPED_ANCHORS[character])
         if character == "N":
             self._at += 1
-            return Node(SET, [], members=NOT_NEWLINE)
+            return SyntaxNode(SET, [], members=NOT_NEWLINE)
         return self._literal(self._escaped_byte())
 
     def _escaped_byte(self) -> int:
@@ -319,7 +319,7 @@ class Syntax:
             self._at += 1
         return value
 
-    def _class(self, start: int) -> Node:
+    def _class(self, start: int) -> SyntaxNode:
         for mark in (":", ".", "="):
             # Outside of a class these read as one: most likely [[:alpha:]] was meant.
             if (
@@ -338,7 +338,7 @@ class Syntax:
             first = False
         self._at += 1
         folded = self._folded(bytes(members))
-        return Node(SET, [], members=inverted(folded) if negated else folded)
+        return SyntaxNode(SET, [], members=inverted(folded) if negated else folded)
 
     def _class_item(self, members: bytearray) -> None:
         whole = self._class_set()

@@ -13,7 +13,7 @@ from warren.amqp.fields import Field, Table
 from warren.amqp.properties import Properties
 from warren.broker.exchanges.base import Binding, Exchange
 from warren.broker.queue.consumer import Consumer
-from warren.broker.queue.listener import Listener
+from warren.broker.queue.listener import EventListener
 from warren.broker.queue.outlet import Outlet
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.recipient import Recipient
@@ -27,7 +27,7 @@ EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 _PROTOCOL: Final = "{0,9,1}"
 
 
-class Events(Listener):
+class Events(EventListener):
     def __init__(self, node: Realm) -> None:
         super().__init__()
         self._node = node
