@@ -54,7 +54,7 @@ def message(number: int, keys: list[str], hidden: int = 0) -> Message:
 
 def publish(world: StoredWorld, made: Message, *names: str) -> None:
     for name in names:
-        assert world.node.monitor.publish(world.queue(name), made) is Outcome.TAKEN
+        assert world.node.monitor.publish(world.queue(name), made) == Outcome.TAKEN
     world.settle_down()
 
 

@@ -21,7 +21,7 @@ from warren.amqp.fields import decode_table
 from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.broker.consume.reply_to import REPLY_QUEUE, deliver_reply, name_reply_address
-from warren.broker.exchanges.base import Envelope
+from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.message import Message, Origin
 from warren.broker.publish import checks
@@ -48,42 +48,48 @@ _TARGETS_MIN: Final = 256
 
 def publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
     """`arguments` are those of the method frame, `content` the header and body frames as they came."""
-    delivery = known_delivery(channel, arguments, content, body_size)
-    if delivery is None:
-        delivery = walk(channel, arguments, content, body_size)
-    channel.counters.published += 1
-    channel.connection.node.counters.sizes.count(delivery.message.body_size)
+    if _publish_like_others(channel, arguments, content, body_size):
+        return
+    delivery = walk(channel, arguments, content, body_size)
+    _count(channel, delivery.message.body_size)
     if channel.transaction is not None:
         channel.transaction.publish(delivery)
     else:
-        deliver_to_queues(channel, delivery)
+        deliver_routed(channel, delivery)
 
 
-def known_delivery(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> Delivery | None:
-    """The fast lane: a publish like those before it, without properties, that nobody watches. None for all others,
+def _publish_like_others(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> bool:
+    """The fast lane: a publish like those before it, without properties, that nobody watches. False for all others,
     and for those the walk is taken; it would come to the same."""
     connection = channel.connection
     node = connection.node
     if node.is_watched or node.intercepts_publish or body_size > node.settings.max_message_size:
-        return None
+        return False
     flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
     header = i64(read_i32_be(content, 3))
     persistent = False
     if flags == _ONLY_DELIVERY_MODE and header == 15:
         persistent = content[_MODE_AT] == 2
     elif flags != 0 or header != 14:
-        return None
-    if connection.targets_as_of != node.topology + node.access.generation:
-        return None
+        return False
+    if connection.targets_as_of != node.topology + node.access.generation or channel.transaction is not None:
+        return False
     target = connection.targets.get(arguments)
     if target is None:
-        return None
+        return False
     queues = target.queues
     if queues is None:
-        return None
+        return False
     message = Message(target.origin, content, channel.number, body_size)
     message.persistent = persistent
-    return Delivery(message, target.exchange, queues, target.mandatory, channel.next_seqno(), None)
+    _count(channel, body_size)
+    deliver_to_queues(channel, message, target.exchange, queues, target.mandatory, channel.next_seqno(), None)
+    return True
+
+
+def _count(channel: Channel, body_size: i64) -> None:
+    channel.counters.published += 1
+    channel.connection.node.counters.sizes.count(body_size)
 
 
 def walk(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> Delivery:
@@ -131,10 +137,14 @@ def examine(channel: Channel, arguments: bytes, content: bytes, body_size: i64, 
         observer.weighed(body_size, channel.connection.node.settings.max_message_size)
     target = target_of(channel, arguments, observer)
     message = Message(target.origin, content, channel.number, body_size)
-    peek = peek_properties(content, _FLAGS_AT, _header_end(content))
-    seqno = _read_properties(channel, message, peek, content)
+    peek: PropertyPeek | None = None
+    if read_i16_be(content, _FLAGS_AT) == 0:
+        seqno = channel.next_seqno()
+    else:
+        peek = peek_properties(content, _FLAGS_AT, _header_end(content))
+        seqno = _read_properties(channel, message, peek, content)
     if observer is not None:
-        observer.read(message, peek, seqno)
+        observer.read(message, None if peek is None else peek.message_id, seqno)
     queues = target.queues
     # The remembered queues are for the frame's own key, without CC and BCC.
     is_known = queues is not None and message.origin is target.origin and observer is None
@@ -143,7 +153,7 @@ def examine(channel: Channel, arguments: bytes, content: bytes, body_size: i64, 
             checks.topic_permission(channel, target.exchange, key)
         if observer is not None:
             observer.may_use_keys(target.exchange, message.origin.keys)
-    if peek.user_id is not None:
+    if peek is not None and peek.user_id is not None:
         checks.user_id(channel, peek.user_id)
         if observer is not None:
             observer.may_claim(peek.user_id)
@@ -226,27 +236,45 @@ def _shared(connection: Connection, queues: list[Queue]) -> list[Queue]:
     return connection.last_queues
 
 
-def deliver_to_queues(channel: Channel, delivery: Delivery) -> None:
+def deliver_routed(channel: Channel, delivery: Delivery) -> None:
+    """What was checked and routed, now or before a transaction was committed."""
+    deliver_to_queues(
+        channel,
+        delivery.message,
+        delivery.exchange,
+        delivery.queues,
+        delivery.mandatory,
+        delivery.seqno,
+        delivery.observer,
+    )
+
+
+def deliver_to_queues(
+    channel: Channel,
+    message: Message,
+    exchange: Exchange,
+    queues: list[Queue],
+    mandatory: bool,
+    seqno: i64,
+    observer: Observer | None,
+) -> None:
     """Into every queue, then the answers: a return before the ack, a nack if any queue refused."""
     node = channel.connection.node
-    queues = delivery.queues
-    exchange = delivery.exchange
     exchange.published_in += 1
     if not queues:
-        _unrouted(channel, delivery)
+        _unrouted(channel, message, mandatory, seqno, observer)
         return
-    said = deliver(node.monitor, exchange, delivery.message, queues, delivery.observer)
+    said = deliver(node.monitor, exchange, message, queues, observer)
     node.counters.routed += 1
-    if delivery.mandatory and said == SOME_FAILED:
+    if mandatory and said == SOME_FAILED:
         # Every queue broke over it. Routed to nobody, as far as its publisher is concerned.
-        _return(channel, delivery)
+        _return(channel, message, observer)
     is_kept = said & IS_KEPT != 0
     if is_kept and node.store.is_behind():
         for queue in queues:
             channel.credit.spend(queue)
-    seqno = delivery.seqno
-    if delivery.observer is not None:
-        delivery.observer.answered(seqno, is_kept)
+    if observer is not None:
+        observer.answered(seqno, is_kept)
     if seqno == 0:
         return
     if said & (SOME_REFUSED | SOME_FAILED):
@@ -257,30 +285,27 @@ def deliver_to_queues(channel: Channel, delivery: Delivery) -> None:
         channel.confirmed(seqno)
 
 
-def _unrouted(channel: Channel, delivery: Delivery) -> None:
-    message = delivery.message
+def _unrouted(channel: Channel, message: Message, mandatory: bool, seqno: i64, observer: Observer | None) -> None:
     node = channel.connection.node
-    observer = delivery.observer
     if message.origin.exchange == "" and deliver_reply(node, message):
         node.counters.routed += 1
-    elif delivery.mandatory:
-        _return(channel, delivery)
+    elif mandatory:
+        _return(channel, message, observer)
     else:
         node.counters.dropped += 1
         if observer is not None:
             observer.dropped()
     if observer is not None:
-        observer.answered(delivery.seqno, False)
-    if delivery.seqno != 0:
-        channel.confirmed(delivery.seqno)
+        observer.answered(seqno, False)
+    if seqno != 0:
+        channel.confirmed(seqno)
 
 
-def _return(channel: Channel, delivery: Delivery) -> None:
+def _return(channel: Channel, message: Message, observer: Observer | None) -> None:
     channel.connection.node.counters.returned += 1
     channel.counters.returned += 1
-    if delivery.observer is not None:
-        delivery.observer.returned()
-    message = delivery.message
+    if observer is not None:
+        observer.returned()
     origin = message.origin
     channel.connection.send(
         replies.return_(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0]) + channel.framed(message)

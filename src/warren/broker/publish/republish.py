@@ -43,11 +43,11 @@ def deliver(
         if observer is not None:
             observer.queued(queue, outcome)
         # What is held back leaves the exchange when its time has come.
-        if outcome is not SCHEDULED:
+        if outcome != SCHEDULED:
             exchange.published_out += 1
-        if outcome is REFUSED:
+        if outcome == REFUSED:
             said |= SOME_REFUSED
-        elif outcome is FAILED:
+        elif outcome == FAILED:
             said |= SOME_FAILED
         else:
             said |= SOME_TOOK

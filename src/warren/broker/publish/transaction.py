@@ -61,7 +61,7 @@ class ChannelTransaction(Transaction):
         for delivery in publishes:
             if delivery.observer is not None:
                 delivery.observer.committed()
-            publish.deliver_to_queues(channel, delivery)
+            publish.deliver_routed(channel, delivery)
         for _, entry, outcome in settlements:
             settle.apply(entry, outcome)
         if settlements and channel.prefetch != 0:

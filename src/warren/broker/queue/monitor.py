@@ -9,10 +9,12 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from warren.broker.message import Message
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import arm_expiry, drop_expired
-from warren.broker.queue.outcome import FAILED, Outcome
+from warren.broker.queue.outcome import FAILED
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
@@ -26,7 +28,7 @@ class Monitor:
         self._yard = yard
         self.failures = 0
 
-    def publish(self, queue: Queue, message: Message) -> Outcome:
+    def publish(self, queue: Queue, message: Message) -> i64:
         try:
             return queue.publish(message)
         except Exception:

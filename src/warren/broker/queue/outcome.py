@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 from typing import Final
 
-
-class Outcome(Enum):
-    TAKEN = "taken"
-    # Taken, and the head had to go for it.
-    DISPLACING = "displacing"
-    # To a consumer, past the queue.
-    DELIVERED = "delivered"
-    # It would have expired at once, and nobody waited for it.
-    DISCARDED = "discarded"
-    DUPLICATE = "duplicate"
-    # A delayed exchange keeps it until its time has come.
-    SCHEDULED = "scheduled"
-    # The queue is full.
-    REFUSED = "refused"
-    # The queue itself broke over it.
-    FAILED = "failed"
+TAKEN: Final = 1
+# Taken, and the head had to go for it.
+DISPLACING: Final = 2
+# To a consumer, past the queue.
+DELIVERED: Final = 3
+# It would have expired at once, and nobody waited for it.
+DISCARDED: Final = 4
+DUPLICATE: Final = 5
+# A delayed exchange keeps it until its time has come.
+SCHEDULED: Final = 6
+# The queue is full.
+REFUSED: Final = 7
+# The queue itself broke over it.
+FAILED: Final = 8
 
 
-# Compiled code reads a constant of a module at once, a member of an enum by its name.
-TAKEN: Final = Outcome.TAKEN
-DISPLACING: Final = Outcome.DISPLACING
-DELIVERED: Final = Outcome.DELIVERED
-DISCARDED: Final = Outcome.DISCARDED
-DUPLICATE: Final = Outcome.DUPLICATE
-SCHEDULED: Final = Outcome.SCHEDULED
-REFUSED: Final = Outcome.REFUSED
-FAILED: Final = Outcome.FAILED
+class Outcome(IntEnum):
+    """The same by name. The path of a message uses the numbers: compiled they cost nothing, a member of an enum is
+    looked up by its name each time, which made a fan-out to ten queues take twice as long."""
+
+    TAKEN = TAKEN
+    DISPLACING = DISPLACING
+    DELIVERED = DELIVERED
+    DISCARDED = DISCARDED
+    DUPLICATE = DUPLICATE
+    SCHEDULED = SCHEDULED
+    REFUSED = REFUSED
+    FAILED = FAILED

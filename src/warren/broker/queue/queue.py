@@ -32,7 +32,7 @@ from warren.broker.queue.expiry import (
     is_expired,
 )
 from warren.broker.queue.limits import drop_excess, is_full_for
-from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, REFUSED, TAKEN, Outcome
+from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, REFUSED, TAKEN
 from warren.broker.queue.priority import PriorityBacking
 from warren.broker.queue.retry import Retry
 from warren.broker.rules.arguments import QueueOptions
@@ -117,7 +117,7 @@ class Queue(Destination):
 
     # -- publishing ------------------------------------------------------------------------------------------------
 
-    def publish(self, message: Message) -> Outcome:
+    def publish(self, message: Message) -> i64:
         options = self.options
         if options.rejects_when_full and options.has_length_limit and is_full_for(self, message):
             return self._refuse(message)
@@ -125,7 +125,7 @@ class Queue(Destination):
             return self._publish_once(message, self.deduplication)
         return self._take(message)
 
-    def _publish_once(self, message: Message, deduplication: Deduplication) -> Outcome:
+    def _publish_once(self, message: Message, deduplication: Deduplication) -> i64:
         identity = deduplication.identity_of(message)
         if identity is None:
             return self._take(message)
@@ -138,7 +138,7 @@ class Queue(Destination):
         deduplication.note(identity, now, self.node.store.position, self.node.store.synced)
         return outcome
 
-    def _take(self, message: Message) -> Outcome:
+    def _take(self, message: Message) -> i64:
         options = self.options
         self.counters.published += 1
         backing = self.backing
@@ -154,7 +154,7 @@ class Queue(Destination):
         backing.publish(entry)
         if self.browsers:
             self.node.drain_soon(self)
-        outcome = TAKEN
+        outcome: i64 = TAKEN
         if options.has_length_limit and drop_excess(self):
             outcome = DISPLACING
         if self.has_expiring:
@@ -184,7 +184,7 @@ class Queue(Destination):
         if self.decorators:
             self._tell_of_ability()
 
-    def _refuse(self, message: Message) -> Outcome:
+    def _refuse(self, message: Message) -> i64:
         self.counters.rejected_publishes += 1
         if self.options.overflow == "reject-publish-dlx":
             self.node.dead_letters.add(self, self._entry(message), REASON_MAXLEN, False)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from warren.amqp.fields import Field, Table
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange, delay_of
 from warren.broker.message import Message
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
-from warren.broker.queue.outcome import SCHEDULED, Outcome
+from warren.broker.queue.outcome import SCHEDULED
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.queue_settings import CLASSIC
 
@@ -33,7 +35,7 @@ class Schedule(Queue):
         )
         self.exchange = exchange
 
-    def publish(self, message: Message) -> Outcome:
+    def publish(self, message: Message) -> i64:
         self.counters.published += 1
         due = self.node.now + delay_of(message.properties().headers)
         entry = Entry(message, self, self.next_sequence, due)

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.amqp.properties import PropertyPeek
 from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.message import Message, Origin
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.outcome import Outcome
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.recipient import Recipient
 from warren.errors import AmqpError
@@ -44,7 +42,7 @@ class Observer:
     def found(self, exchange: Exchange) -> None:
         """It exists, and clients may publish to it."""
 
-    def read(self, message: Message, peek: PropertyPeek, seqno: i64) -> None:
+    def read(self, message: Message, message_id: str | None, seqno: i64) -> None:
         """What the path must know of the properties is known, and nothing is wrong with it."""
 
     def may_use_keys(self, exchange: Exchange, keys: list[str]) -> None:
@@ -65,8 +63,8 @@ class Observer:
     def abandoned(self, how: str) -> None:
         """Its transaction came to nothing."""
 
-    def queued(self, queue: Queue, outcome: Outcome) -> None:
-        """One of its queues has spoken."""
+    def queued(self, queue: Queue, outcome: i64) -> None:
+        """One of its queues has spoken: see outcome.py."""
 
     def returned(self) -> None:
         """It goes back to its publisher."""

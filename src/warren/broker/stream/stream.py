@@ -20,7 +20,7 @@ from warren.broker.message import NEVER, Message, Origin
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.outcome import TAKEN, Outcome
+from warren.broker.queue.outcome import TAKEN
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.stream_log import (
     KEPT_CHANNEL,
@@ -178,7 +178,7 @@ class Stream(Queue):
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def _take(self, message: Message) -> Outcome:
+    def _take(self, message: Message) -> i64:
         node = self.node
         self.counters.published += 1
         log = self.log

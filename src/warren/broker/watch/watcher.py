@@ -8,12 +8,12 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.amqp.frames import properties_span
-from warren.amqp.properties import PropertyPeek, decode_properties
+from warren.amqp.properties import decode_properties
 from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.message import NEVER, Message, content_with
 from warren.broker.publish.publish import asks_for_journey
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, FAILED, REFUSED, SCHEDULED, Outcome
+from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, FAILED, REFUSED, SCHEDULED
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.recipient import Recipient
 from warren.broker.queue.schedule import Schedule
@@ -96,7 +96,7 @@ class Watcher(Observer):
         self._journey = journey
         self._tracer = watch.tracer
         self._is_traced = False
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[int] = []
 
     def _note(self, stage: str, text: str) -> None:
         if self._journey is not None:
@@ -137,7 +137,7 @@ class Watcher(Observer):
     def found(self, exchange: Exchange) -> None:
         self._note("exchange", f"{shown(exchange.name)} is a {exchange.type} exchange, and not internal")
 
-    def read(self, message: Message, peek: PropertyPeek, seqno: i64) -> None:
+    def read(self, message: Message, message_id: str | None, seqno: i64) -> None:
         if self._journey is None:
             return
         facts = ["persistent" if message.persistent else "transient"]
@@ -149,7 +149,7 @@ class Watcher(Observer):
             facts.append(f"{len(message.origin.keys) - 1} more keys from CC and BCC")
         if seqno > 0:
             facts.append(f"number {seqno} of its channel")
-        self._journey.message_id = peek.message_id or ""
+        self._journey.message_id = message_id or ""
         self._journey.note("properties", ", ".join(facts))
 
     def may_use_keys(self, exchange: Exchange, keys: list[str]) -> None:
@@ -187,7 +187,7 @@ class Watcher(Observer):
         self._note("transaction", how)
         self._end(how)
 
-    def queued(self, queue: Queue, outcome: Outcome) -> None:
+    def queued(self, queue: Queue, outcome: i64) -> None:
         self._outcomes.append(outcome)
         self._note("queue", "; ".join([fate(queue, outcome), *limits_of(queue)]))
 
@@ -282,24 +282,24 @@ def limits_of(queue: Queue) -> list[str]:
     return facts
 
 
-def fate(queue: Queue, outcome: Outcome) -> str:
+def fate(queue: Queue, outcome: i64) -> str:
     """What the queue did with the message that it has just been given."""
     name = f"'{queue.name}'"
     number = queue.next_sequence - 1
-    if outcome is REFUSED:
+    if outcome == REFUSED:
         return f"{name} is full and refused it"
-    if outcome is FAILED:
+    if outcome == FAILED:
         return f"{name} failed over it, and begins anew without it"
-    if outcome is SCHEDULED:
+    if outcome == SCHEDULED:
         return f"it waits in the schedule of exchange {name}, as number {number}"
-    if outcome is DUPLICATE:
+    if outcome == DUPLICATE:
         return f"{name} took it for a duplicate"
-    if outcome is DISCARDED:
+    if outcome == DISCARDED:
         return f"{name} discarded it: it would expire at once, and nobody waits for it"
-    if outcome is DELIVERED:
+    if outcome == DELIVERED:
         return f"{name} handed it straight to a consumer"
     if isinstance(queue, Stream):
         return f"stream {name} took it at offset {queue.log.next_offset - 1}"
-    if outcome is DISPLACING:
+    if outcome == DISPLACING:
         return f"{name} took it as number {number}, and dropped its head: it may hold no more"
     return f"{name} took it as number {number}, behind {queue.backing.length - 1} others"

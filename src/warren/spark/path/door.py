@@ -12,7 +12,7 @@ from warren.amqp import methods
 from warren.amqp.methods import Method
 from warren.broker.message import short
 from warren.broker.node import Node
-from warren.broker.publish.publish import deliver_to_queues, known_delivery, walk
+from warren.broker.publish.publish import deliver_routed, walk
 from warren.broker.queue.queue import Queue
 from warren.broker.session.channel import Channel
 from warren.broker.session.observer import Delivery, Observer
@@ -53,15 +53,14 @@ class Door:
 
     def judge(self, arguments: bytes, content: bytes, body_size: int) -> Delivery:
         """Every check and the routing of one publish. Raises what the broker refuses it with."""
-        known = known_delivery(self.channel, arguments, content, body_size)
-        return walk(self.channel, arguments, content, body_size) if known is None else known
+        return walk(self.channel, arguments, content, body_size)
 
     def deliver(self, delivery: Delivery, queues: list[Queue], observer: Observer | None) -> bool:
         """Into these queues, as one publish. False when the publisher would hear nack."""
         acks = self.channel.counters.confirmed
         delivery.queues = queues
         delivery.observer = observer
-        deliver_to_queues(self.channel, delivery)
+        deliver_routed(self.channel, delivery)
         return self.channel.counters.confirmed != acks
 
 

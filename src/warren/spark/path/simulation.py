@@ -108,10 +108,10 @@ class _Unentered(Observer):
     def __init__(self) -> None:
         self.rows: list[tuple[Queue, str, str]] = []
 
-    def queued(self, queue: Queue, outcome: Outcome) -> None:
-        if outcome is Outcome.REFUSED:
+    def queued(self, queue: Queue, outcome: int) -> None:
+        if outcome == Outcome.REFUSED:
             self.rows.append((queue, events.REFUSED, REASON_MAXLEN))
-        elif outcome is Outcome.DUPLICATE:
+        elif outcome == Outcome.DUPLICATE:
             self.rows.append((queue, events.DROPPED, DUPLICATE))
 
 
