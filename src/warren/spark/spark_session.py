@@ -57,8 +57,8 @@ def session(app_name: str, master: str | None = None, **conf: object) -> SparkSe
     is_local = chosen is not None and chosen.startswith("local") and not chosen.startswith("local-cluster")
     if chosen is None or not chosen.startswith("sc://"):
         prepare_environment()
-    if is_local:
-        # Java asks for it before it reads any setting.
+    if chosen is not None and chosen.startswith("local"):
+        # Java asks for it before it reads any setting, and so do the executors of a local-cluster.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
