@@ -316,3 +316,41 @@ def test_an_x_death_of_another_shape_counts_for_nothing(channel: ChannelClient) 
         assert seen is not None
         channel.reject(seen.tag)
         assert deaths(channel.got("dead"))[0]["count"] == 1
+
+
+def test_a_routing_key_that_cannot_be_sent_is_refused(world: World) -> None:
+    channel = world.channel()
+    declared = methods.QueueDeclare(
+        queue="q", arguments=table_of({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "k" * 256})
+    )
+    code, text = channel.refused(declared)
+    assert (code, "x-dead-letter-routing-key" in text, "too_long,256" in text) == (406, True, True)
+    world.channel().declare("q", x_dead_letter_exchange="", x_dead_letter_routing_key="k" * 255)
+
+
+def test_a_routing_key_that_was_too_long_before_it_was_refused_harms_nobody(world: World) -> None:
+    """As a data folder of an earlier version may have it."""
+    channel = world.channel()
+    channel.declare("dead")
+    channel.bind("dead", "amq.fanout")
+    queue = world.vhost.create_queue(
+        "q", "classic", False, False, None,
+        table_of({"x-dead-letter-exchange": "amq.fanout", "x-dead-letter-routing-key": "k" * 300}),
+    )  # fmt: skip
+    assert queue.options.dead_letter_routing_key is None
+    channel.publish("m", "q")
+    channel.get("q")
+    channel.reject(1)
+    assert channel.got("dead").routing_key == "q"
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, -(2**63), "many"])
+def test_a_count_of_deaths_that_a_client_has_written_does_no_harm(world: World, count: object) -> None:
+    channel = world.channel()
+    channel.declare("dead")
+    channel.declare("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    forged = [{"queue": "q", "reason": "rejected", "count": count}]
+    channel.publish("m", "q", properties=Properties(headers=table_of({"x-death": forged})))
+    channel.get("q")
+    channel.reject(1)
+    assert channel.got("dead").body == b"m"

@@ -204,6 +204,13 @@ def test_a_move_into_the_same_queue_ends(api: Asking, channel: Channel) -> None:
     assert peeked(api) == [str(number) for number in range(10)]
 
 
+def test_a_key_that_cannot_be_sent_is_refused(api: Asking, channel: Channel) -> None:
+    declare(channel, "q")
+    publish(channel, "q", b"a")
+    answer = api.post("/api/queues/%2F/q/move", {"exchange": "amq.fanout", "routing_key": "k" * 256})
+    assert (answer.status, answer.json["reason"]) == (400, "routing_key must have at most 255 bytes")
+
+
 # -- dead letters ------------------------------------------------------------------------------------------------------
 
 
@@ -311,3 +318,12 @@ def fill(broker: Broker, queue: str, count: int) -> None:
         for number in range(count):
             channel.basic_publish("", queue, str(number).encode(), pika.BasicProperties(delivery_mode=2))
         channel.queue_declare(queue, passive=True)
+
+
+def test_a_story_that_a_client_made_up_does_no_harm(api: Asking, channel: Channel) -> None:
+    declare(channel, "dead")
+    forged = {"queue": "q" * 300, "reason": "rejected", "exchange": "", "routing-keys": ["k" * 300]}
+    publish(channel, "dead", b"a", headers={"x-death": [forged], "x-first-death-queue": "q" * 300})
+    for to in ("queue", "exchange"):
+        answer = api.post("/api/queues/%2F/dead/redrive", {"to": to})
+        assert (answer.status, answer.json["moved"], answer.json["left"]) == (200, 0, 1)

@@ -17,6 +17,7 @@ from warren.broker.operate import relocate
 from warren.broker.publish import x_death
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.entry import Entry
+from warren.broker.rules.queue_settings import is_short
 from warren.broker.vhost.vhost import VHost
 from warren.management.calls import Call, found, route
 from warren.management.contents import filter_from, removable, search, sequence_in
@@ -117,6 +118,8 @@ def address_in(call: Call, body: dict[str, Any]) -> Address:
         raise bad_request("say where to: queue, or exchange and routing_key")
     if not isinstance(queue, str | None) or not isinstance(exchange, str | None) or not isinstance(key, str):
         raise bad_request("queue, exchange and routing_key must be text")
+    if not is_short(key):
+        raise bad_request("routing_key must have at most 255 bytes")
     vhost = call.vhost_to_use()
     if queue is not None:
         if queue not in vhost.queues:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table, field_of
 from warren.amqp.properties import Properties
 from warren.broker.message import Origin
 from warren.broker.queue.deadletter import REASON_REJECTED
+from warren.broker.rules.queue_settings import is_short
+
+_COUNT_MAX: Final = 2**63 - 1
 
 
 class Address:
@@ -32,7 +37,9 @@ def record_death(
     if again is not None:
         deaths.remove(again)
         count = again.get("count")
-        again["count"] = Field("l", count.value + 1 if count is not None and isinstance(count.value, int) else 1)
+        counted = count.value if count is not None and isinstance(count.value, int) else 0
+        # A client may have written any number there.
+        again["count"] = Field("l", min(counted + 1, _COUNT_MAX))
         deaths.insert(0, again)
     else:
         deaths.insert(0, _death(queue, reason, origin, properties, now_seconds))
@@ -83,7 +90,8 @@ def is_cycle(queue: str, headers: Table) -> bool:
 
 def origin_queue(headers: Table | None) -> str | None:
     """Where a dead letter first died."""
-    return _text(headers, "x-first-death-queue") or _text(_first_death(headers), "queue")
+    name = _text(headers, "x-first-death-queue") or _text(_first_death(headers), "queue")
+    return name if name is None or is_short(name) else None
 
 
 def origin_address(headers: Table | None) -> Address | None:
@@ -96,14 +104,15 @@ def origin_address(headers: Table | None) -> Address | None:
     if exchange is None or keys is None or not isinstance(exchange.value, str) or not isinstance(keys.value, list):
         return None
     texts = [key.value for key in keys.value if isinstance(key.value, str)]
-    return Address(exchange.value, texts) if texts else None
+    # A client may have written them, and no key is longer.
+    return Address(exchange.value, texts) if texts and all(is_short(text) for text in texts) else None
 
 
 def redrive_marks(headers: Table | None) -> Table:
     """How often it was sent back, for whoever wonders why it is here again."""
     before = None if headers is None else headers.get("x-redrive-count")
     count = before.value if before is not None and isinstance(before.value, int) else 0
-    return {"x-redrive-count": Field("l", count + 1)}
+    return {"x-redrive-count": Field("l", min(count + 1, _COUNT_MAX))}
 
 
 def _first_death(headers: Table | None) -> Table | None:

@@ -17,6 +17,7 @@ from warren.broker.rules.queue_settings import (
     arguments_of,
     integer,
     is_integer,
+    is_short,
 )
 from warren.errors import PreconditionFailed
 
@@ -111,7 +112,9 @@ class QueueOptions:
             # As RabbitMQ does: quorum queues do not know this mode.
             self.overflow = "drop-head"
         self.dead_letter_exchange = _text("dead-letter-exchange", arguments, policy)
-        self.dead_letter_routing_key = _text("dead-letter-routing-key", arguments, policy)
+        key = _text("dead-letter-routing-key", arguments, policy)
+        # A longer one is refused now, but may have been declared before: then letters keep their own keys.
+        self.dead_letter_routing_key = key if key is None or is_short(key) else None
         self.exact_ttl = _value("exact-message-ttl", arguments, policy) is True
         self.retry_type = _text("delayed-retry-type", arguments, policy) or "all"
         self.retry_min: i64 = _least("delayed-retry-min", arguments, policy)

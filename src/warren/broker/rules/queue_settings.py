@@ -18,6 +18,8 @@ STREAM: Final = "stream"
 QUEUE_TYPES: Final = (CLASSIC, QUORUM, STREAM)
 
 # Larger numbers would not survive JSON in other tools, and would overflow when a clock is added to them.
+# Of a short string, in bytes.
+SHORT_MAX: Final = 255
 NUMBER_MAX: Final = 2**53 - 1
 
 _INTEGER_TAGS: Final = "bBsuIilL"
@@ -141,6 +143,23 @@ class Text(Kind):
         return "text"
 
 
+class ShortText(Text):
+    """What becomes a short string on the wire, a name or a key: longer than that it could never be sent."""
+
+    def word_problem(self, value: str) -> str:
+        return "" if is_short(value) else f"{{too_long,{len(value)}}}"
+
+    def takes(self, value: object) -> bool:
+        return isinstance(value, str) and is_short(value)
+
+    def text(self) -> str:
+        return f"text of at most {SHORT_MAX} bytes"
+
+
+def is_short(text: str) -> bool:
+    return len(text.encode("utf-8", "surrogateescape")) <= SHORT_MAX
+
+
 class Choice(Text):
     """`refusal` may name the word as %s. Without one, an argument takes any word."""
 
@@ -248,8 +267,8 @@ def _lenient(name: str, kind: Kind, types: tuple[str, ...], refusal: str, operat
 _ROWS: Final = (
     Setting("expires", Milliseconds(1, 1), _MORTAL, "is not a valid queue expiry", LEAST),
     Setting("message-ttl", Milliseconds(), _MORTAL, "is not a valid message TTL", LEAST),
-    Setting("dead-letter-exchange", Text(), _MORTAL, "is not a valid dead letter exchange name"),
-    Setting("dead-letter-routing-key", Text(), _MORTAL, "is not a valid dead letter routing key"),
+    Setting("dead-letter-exchange", ShortText(), _MORTAL, "is not a valid dead letter exchange name"),
+    Setting("dead-letter-routing-key", ShortText(), _MORTAL, "is not a valid dead letter routing key"),
     Setting("max-length", Number(), _MORTAL, "is not a valid maximum length", LEAST),
     Setting("max-length-bytes", Number(), QUEUE_TYPES, "is not a valid maximum length in bytes", LEAST),
     Setting(
