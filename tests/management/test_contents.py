@@ -211,6 +211,34 @@ def test_a_key_that_cannot_be_sent_is_refused(api: Asking, channel: Channel) -> 
     assert (answer.status, answer.json["reason"]) == (400, "routing_key must have at most 255 bytes")
 
 
+def test_a_move_is_refused_as_the_publish_would_be(api: Asking, channel: Channel) -> None:
+    declare(channel, "q", "other")
+    channel.exchange_declare("inside", "topic", internal=True)
+    channel.exchange_declare("open", "topic")
+    for exchange in ("inside", "open"):
+        channel.queue_bind("other", exchange, "#")
+    publish(channel, "q", b"a")
+    permission = {"exchange": "open", "write": "^mine", "read": ".*"}
+    assert api.put("/api/topic-permissions/%2F/guest", permission).status in (201, 204)
+    sequence = api.get("/api/queues/%2F/q/messages").json["messages"][0]["sequence"]
+    one, many = f"/api/queues/%2F/q/messages/{sequence}/move", "/api/queues/%2F/q/move"
+    for where in (one, many):
+        assert api.post(where, {"exchange": "inside", "routing_key": "k"}).status == 401
+        assert api.post(where, {"exchange": "open", "routing_key": "yours"}).status == 401
+        # With the key that it has, which is the queue's name.
+        assert api.post(where, {"exchange": "open"}).status == 401
+    assert (peeked(api), peeked(api, queue="other")) == (["a"], [])
+    assert api.post(many, {"exchange": "open", "routing_key": "mine.too"}).json["moved"] == 1
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", '"\\ud800"', '["\\udfff"]'])
+def test_what_json_cannot_say_is_refused(api: Asking, value: str) -> None:
+    answer = api.ask("PUT", "/api/global-parameters/odd", b'{"value": ' + value.encode() + b"}")
+    assert (answer.status, answer.json["reason"]) == (400, "not_json")
+    assert api.put("/api/global-parameters/odd", {"value": "\U0001f407"}).status in (201, 204)
+    assert api.get("/api/definitions").status == 200
+
+
 # -- dead letters ------------------------------------------------------------------------------------------------------
 
 

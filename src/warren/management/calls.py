@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -36,6 +37,9 @@ from warren.management.sessions import Sessions
 BODY_MAX: Final = 10_000_000
 # A body that trickles in holds a connection and memory: this long it may take, whatever its size.
 BODY_SECONDS: Final = 30.0
+
+
+LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass
@@ -184,7 +188,7 @@ class Call:
         if not data.strip():
             return {}
         try:
-            value = json.loads(data)
+            value = json_in(data)
         except (ValueError, RecursionError):
             raise bad_request("not_json") from None
         if not isinstance(value, dict):
@@ -299,3 +303,16 @@ def check_tag(user: User, needs: Needs) -> None:
     }
     if not has[needs]:
         raise not_authorised(_REFUSALS[needs])
+
+
+def json_in(data: bytes) -> Any:
+    """Raises ValueError also for what JSON cannot say: if it were kept, no answer that shows it could be written."""
+    value = json.loads(data, parse_constant=_no_number)
+    if LONE_SURROGATE.search(data):
+        # Mostly half of a pair that is whole; this finds out.
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from warren.amqp.fields import Table
 from warren.broker.operate import relocate
 from warren.broker.publish import x_death
+from warren.broker.publish.checks import refuse_internal
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.entry import Entry
 from warren.broker.rules.queue_settings import is_short
@@ -40,8 +41,9 @@ async def move_one(call: Call) -> Response:
     queue, sequence = removable(call), sequence_in(call)
     address = address_in(call, await call.body())
     entry = found(relocate.find(queue, sequence))
+    address = readdressed(entry, address)
     check_write(call, address)
-    if not relocate.move(call.vhost(), entry, readdressed(entry, address), {}):
+    if not relocate.move(call.vhost(), entry, address, {}):
         raise Refusal(409, "not_moved", "no queue took the message, so it stays where it is")
     await synced(call)
     return JSONResponse({"moved": 1, "left": 0, "next": None})
@@ -54,7 +56,14 @@ async def move_many(call: Call) -> Response:
     body = await call.body()
     address = address_in(call, body)
     check_write(call, address)
-    return await relocate_many(call, body, lambda entry: (readdressed(entry, address), {}))
+
+    def where(entry: Entry) -> tuple[Address | None, Table]:
+        own = readdressed(entry, address)
+        if own is not address:
+            check_write(call, own)
+        return own, {}
+
+    return await relocate_many(call, body, where)
 
 
 @takes(to={"type": "string", "enum": ["queue", "exchange"]}, count=NUMBER, after=NUMBER, filter=OBJECT)
@@ -137,7 +146,17 @@ def readdressed(entry: Entry, address: Address) -> Address:
 
 
 def check_write(call: Call, address: Address) -> None:
-    call.node.access.check(call.user.name, call.vhost_to_use().name, "exchange", address.exchange, "write")
+    """What the same user would be refused as a publisher."""
+    vhost, user, access = call.vhost_to_use(), call.user.name, call.node.access
+    access.check(user, vhost.name, "exchange", address.exchange, "write")
+    exchange = vhost.exchanges.get(address.exchange)
+    if exchange is None:
+        return
+    if exchange.internal:
+        refuse_internal(exchange)
+    if exchange.type == "topic":
+        for key in address.keys:
+            access.check_topic(user, vhost.name, exchange.name, key, "write")
 
 
 def number_in(body: dict[str, Any], name: str, default: int) -> int:
