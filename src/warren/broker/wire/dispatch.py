@@ -43,7 +43,7 @@ def decoded(method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method
 
 def receive_publish(channel: Channel, arguments: bytes, content: bytes, body_size: i64) -> None:
     if channel.transaction is not None and channel.transaction.committing:
-        _refuse_during_commit(channel)
+        _refuse_during_commit()
     try:
         publish(channel, arguments, content, body_size)
     except SoftError as error:
@@ -54,9 +54,9 @@ def receive_ack(channel: Channel, tag: i64, multiple: bool) -> None:
     if channel.is_closed:
         return
     if channel.content is not None:
-        _refuse_instead_of_content(channel, channel.content)
+        _refuse_instead_of_content(channel.content)
     if channel.transaction is not None and channel.transaction.committing:
-        _refuse_during_commit(channel)
+        _refuse_during_commit()
     try:
         settle.settle(channel, tag, multiple, settle.ACK)
     except SoftError as error:
@@ -68,13 +68,13 @@ def receive_method(channel: Channel, method_id: i64, data: bytes, start: i64, en
         _receive_while_closed(channel, method_id)
         return
     if channel.content is not None:
-        _refuse_instead_of_content(channel, channel.content)
+        _refuse_instead_of_content(channel.content)
     if method_id == BASIC_PUBLISH:
         begin_content(channel, data[start:end])
         return
     method = decoded(method_id, data, start, end)
     if channel.transaction is not None and channel.transaction.committing and method_id != CHANNEL_CLOSE:
-        _refuse_during_commit(channel)
+        _refuse_during_commit()
     channel.connection.node.events.actor = channel.user
     try:
         interceptor = channel.connection.node.interceptors.get(method.name)
@@ -103,7 +103,7 @@ def _receive_while_closed(channel: Channel, method_id: i64) -> None:
         channel.connection.forget_channel(channel)
 
 
-def _refuse_during_commit(channel: Channel) -> None:
+def _refuse_during_commit() -> None:
     raise ChannelError("unexpected command while processing 'tx.commit'")
 
 
@@ -142,7 +142,7 @@ def _handle_basic(channel: Channel, method: methods.Method) -> None:
     elif isinstance(method, methods.BasicRecoverAsync):
         _recover(channel, method.requeue)
     else:
-        _refuse_unknown(channel)
+        _refuse_unknown()
 
 
 def _recover(channel: Channel, requeue: bool) -> None:
@@ -163,7 +163,7 @@ def _handle_queue(channel: Channel, method: methods.Method) -> None:
     elif isinstance(method, methods.QueueDelete):
         declare_queue.delete(channel, method)
     else:
-        _refuse_unknown(channel)
+        _refuse_unknown()
 
 
 def _handle_exchange(channel: Channel, method: methods.Method) -> None:
@@ -176,7 +176,7 @@ def _handle_exchange(channel: Channel, method: methods.Method) -> None:
     elif isinstance(method, methods.ExchangeUnbind):
         declare_exchange.unbind(channel, method)
     else:
-        _refuse_unknown(channel)
+        _refuse_unknown()
 
 
 def _handle_channel(channel: Channel, method: methods.Method) -> None:
@@ -217,7 +217,7 @@ def _handle_transaction(channel: Channel, method: methods.Method) -> None:
         channel.connection.send(replies.tx_select_ok(channel.number))
         return
     if not isinstance(method, (methods.TxCommit, methods.TxRollback)):
-        _refuse_unknown(channel)
+        _refuse_unknown()
     if channel.transaction is None:
         raise PreconditionFailed("channel is not transactional")
     if isinstance(method, methods.TxCommit):
@@ -226,7 +226,7 @@ def _handle_transaction(channel: Channel, method: methods.Method) -> None:
         channel.transaction.rollback()
 
 
-def _refuse_unknown(channel: Channel) -> None:
+def _refuse_unknown() -> None:
     raise CommandInvalid("unimplemented method")
 
 
@@ -235,11 +235,11 @@ def _refuse_unknown(channel: Channel) -> None:
 
 def begin_content(channel: Channel, arguments: bytes) -> None:
     if channel.content is not None:
-        _refuse_instead_of_content(channel, channel.content)
+        _refuse_instead_of_content(channel.content)
     channel.content = Content(arguments, channel.connection.node.host.arrival())
 
 
-def _refuse_instead_of_content(channel: Channel, content: Content) -> None:
+def _refuse_instead_of_content(content: Content) -> None:
     if content.has_header:
         raise UnexpectedFrame("expected content body, got non content body frame instead", BASIC_PUBLISH)
     raise UnexpectedFrame("expected content header for class 60, got non content header frame instead", BASIC_PUBLISH)
@@ -250,13 +250,13 @@ def content_header(channel: Channel, frame: bytes) -> None:
     if content is None:
         raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
     if content.has_header:
-        _refuse_instead_of_content(channel, content)
+        _refuse_instead_of_content(content)
     if len(frame) < 22:
         raise FrameError("content header frame is too short", BASIC_PUBLISH)
     class_id = (frame[7] << 8) | frame[8]
     if frame[9] != 0 or frame[10] != 0:
         # A weight makes it no content header in RabbitMQ's eyes.
-        _refuse_instead_of_content(channel, content)
+        _refuse_instead_of_content(content)
     if class_id != 60:
         raise UnexpectedFrame(
             f"expected content header for class 60, got one for class {class_id} instead", BASIC_PUBLISH
@@ -276,7 +276,7 @@ def content_body(channel: Channel, frame: bytes) -> None:
     if content is None:
         raise UnexpectedFrame("expected method frame, got non method frame instead", NO_METHOD)
     if not content.has_header:
-        _refuse_instead_of_content(channel, content)
+        _refuse_instead_of_content(content)
     size: i64 = len(frame) - 8
     content.received += size
     if content.received > content.body_size:
