@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from warren.amqp import replies
 from warren.amqp.constants import (
     BASIC_ACK,
     BASIC_DELIVER,
@@ -31,7 +32,7 @@ from warren.amqp.constants import (
 )
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Table, table_of
-from warren.amqp.frames import body_of, method_frame, properties_span
+from warren.amqp.frames import body_of, properties_span
 from warren.amqp.methods import (
     BasicAck,
     ChannelClose,
@@ -44,7 +45,6 @@ from warren.amqp.methods import (
     ConnectionTuneOk,
     Method,
     decode_method,
-    encode_method,
     method_name,
 )
 from warren.amqp.properties import Properties, decode_properties
@@ -88,7 +88,7 @@ def refusal(method: Method) -> WarrenError:
 
 
 def frame_of(method: Method, channel: int = CHANNEL) -> bytes:
-    return method_frame(channel, method.id, encode_method(method))
+    return replies.frame(channel, method)
 
 
 _CHANNEL_OPEN: Final = frame_of(ChannelOpen())

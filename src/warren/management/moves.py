@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from warren.amqp.fields import Table
 from warren.broker.operate import relocate
 from warren.broker.publish import x_death
-from warren.broker.publish.checks import refuse_internal
+from warren.broker.publish.checks import refuse_internal, topic_permission
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.entry import Entry
 from warren.broker.rules.queue_settings import is_short
@@ -147,16 +147,15 @@ def readdressed(entry: Entry, address: Address) -> Address:
 
 def check_write(call: Call, address: Address) -> None:
     """What the same user would be refused as a publisher."""
-    vhost, user, access = call.vhost_to_use(), call.user.name, call.node.access
-    access.check(user, vhost.name, "exchange", address.exchange, "write")
+    vhost, user = call.vhost_to_use(), call.user.name
+    call.node.access.check(user, vhost.name, "exchange", address.exchange, "write")
     exchange = vhost.exchanges.get(address.exchange)
     if exchange is None:
         return
     if exchange.internal:
         refuse_internal(exchange)
-    if exchange.type == "topic":
-        for key in address.keys:
-            access.check_topic(user, vhost.name, exchange.name, key, "write")
+    for key in address.keys:
+        topic_permission(vhost, user, exchange, key)
 
 
 def number_in(body: dict[str, Any], name: str, default: int) -> int:

@@ -17,6 +17,7 @@ from warren.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
+    from warren.broker.vhost.vhost import VHost
 
 
 def size(channel: Channel, body_size: i64) -> None:
@@ -83,9 +84,9 @@ def _keys_in(headers: Table, name: str) -> list[str]:
     return [item.value for item in field.value if item.tag == "S" and isinstance(item.value, str)]
 
 
-def topic_permission(channel: Channel, exchange: Exchange, key: str) -> None:
+def topic_permission(vhost: VHost, user: str, exchange: Exchange, key: str) -> None:
     if exchange.type == "topic":
-        channel.connection.node.access.check_topic(channel.user, channel.vhost.name, exchange.name, key, "write")
+        vhost.node.access.check_topic(user, vhost.name, exchange.name, key, "write")
 
 
 def user_id(channel: Channel, claimed: str) -> None:

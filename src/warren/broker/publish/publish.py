@@ -150,7 +150,7 @@ def examine(channel: Channel, arguments: bytes, content: bytes, body_size: i64, 
     is_known = queues is not None and message.origin is target.origin and observer is None
     if not is_known:
         for key in message.origin.keys:
-            checks.topic_permission(channel, target.exchange, key)
+            checks.topic_permission(channel.vhost, channel.user, target.exchange, key)
         if observer is not None:
             observer.may_use_keys(target.exchange, message.origin.keys)
     if peek is not None and peek.user_id is not None:
