@@ -71,6 +71,9 @@ class Load:
     def start(self, port: int, round_number: int, seed: int) -> None:
         """Returns when all are connected, or the broker is gone."""
         self.is_stopping = False
+        # Before the clock of the round runs: a busy machine needs longer for it than a round may last.
+        for queue in CHURNED:
+            self._look_up(queue, port)
         actors: list[Callable[[str, Client, random.Random], None]] = [
             self.publish,
             self.publish,
@@ -210,8 +213,6 @@ class Load:
     # -- definitions -----------------------------------------------------------------------------------------------
 
     def churn(self, name: str, client: Client, rng: random.Random) -> None:
-        for queue in CHURNED:
-            self._look_up(queue, client.port)
         while True:
             queue = rng.choice(CHURNED)
             if queue in self.churned:

@@ -119,24 +119,28 @@ class KeepAll(_Wrapped):
 
 
 class LateDefinitions:
-    """A Recorder that commits one turn late."""
+    """A Recorder that commits one turn late: a queue that was answered as deleted is there until the next change."""
 
     def __init__(self, path: Path) -> None:
         self._store = DefinitionsStore(path)
         self._late: list[tuple[str, tuple[str, ...], dict[str, object] | None]] = []
+        # What belongs to the turn that has not ended.
+        self._turn: list[tuple[str, tuple[str, ...], dict[str, object] | None]] = []
         self._is_first = True
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
 
     def put(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None:
-        self._late.append((kind, key, value))
+        self._turn.append((kind, key, value))
 
     def delete(self, kind: str, key: tuple[str, ...]) -> None:
-        self._late.append((kind, key, None))
+        self._turn.append((kind, key, None))
 
     def commit(self) -> None:
-        late, self._late = self._late[:-1], self._late[-1:]
+        if not self._turn:
+            return
+        late, self._late, self._turn = self._late, self._turn, []
         if self._is_first:
             # Without users nobody could log in to see what is missing.
             late, self._late, self._is_first = late + self._late, [], False
