@@ -98,6 +98,8 @@ class Assembly:
             node=server.node,
             tick=host.tick,
             end_turn=host.end_turn,
+            durable=host.durable,
+            is_halted=lambda: host.is_halted,
             verify_password=host.is_right_password,
             hash_password=host.hash_password,
             hasher=server.passwords,

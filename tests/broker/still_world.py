@@ -50,9 +50,6 @@ class KeepingRecorder:
     def delete(self, kind: str, key: tuple[str, ...]) -> None:
         self.rows.pop((kind, key), None)
 
-    def commit(self) -> None:
-        pass
-
     def all(self) -> list[Row]:
         return [(kind, key, value) for (kind, key), value in self.rows.items()]
 

@@ -491,6 +491,21 @@ def test_a_row_of_an_unknown_kind_is_not_passed_over() -> None:
         restore(new_node(), [("novelty", ("x",), {})])
 
 
-def test_a_damaged_row_is_named() -> None:
-    with pytest.raises(DefinitionsError, match=r"stored queue \['/', 'q'\]\.vhost: is missing"):
-        restore(new_node(), [("queue", ("/", "q"), {"name": "q"})])
+def test_what_cannot_be_restored_is_named_and_costs_nothing_else() -> None:
+    node = new_node()
+    complaints = restore(
+        node,
+        [
+            ("vhost", ("/",), {"name": "/"}),
+            ("permission", ("u", "/"), {"user": "u", "vhost": "/", "configure": "", "write": "", "read": ""}),
+            ("queue", ("/", "q"), {"name": "q"}),
+            ("queue", ("/", "whole"), {"name": "whole", "vhost": "/", "durable": True, "arguments": {}}),
+            ("binding", ("/", "e", "queue", "q", ""), {"source": "e"}),
+        ],
+    )
+    assert [line.split(": ")[1] for line in complaints] == [
+        "stored permission ['u', '/']",
+        "stored queue ['/', 'q'].vhost",
+        "stored binding ['/', 'e', 'queue', 'q', ''].vhost",
+    ]
+    assert list(node.vhosts["/"].queues) == ["whole"]

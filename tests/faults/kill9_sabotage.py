@@ -1,6 +1,6 @@
 """Brokers that break one promise, to see that the tests notice. Nothing of this is in the product.
 
-Each switch puts a disk under the message store, or a recorder under the definitions, that does less than it says.
+Each switch puts a disk under the store that does less than it says.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Final
 
 from librt.strings import BytesWriter
 
-from warren.store.definitions import DefinitionsStore
 from warren.store.disk import RealDisk
 from warren.store.format import DELIVERED, FILE_MAGIC, RECORD_HEADER_SIZE, SETTLED, record_at, write_record
 
@@ -118,38 +117,31 @@ class KeepAll(_Wrapped):
         self._disk.append(handle, data)
 
 
-class LateDefinitions:
-    """A Recorder that commits one turn late: a queue that was answered as deleted is there until the next change."""
+class LateDefinitions(_Wrapped):
+    """Says of the definitions that they are written and synced, and writes them with the next change: a queue that was
+    answered as deleted is there until then."""
 
-    def __init__(self, path: Path) -> None:
-        self._store = DefinitionsStore(path)
-        self._late: list[tuple[str, tuple[str, ...], dict[str, object] | None]] = []
-        # What belongs to the turn that has not ended.
-        self._turn: list[tuple[str, tuple[str, ...], dict[str, object] | None]] = []
-        self._is_first = True
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._late: dict[int, bytes] = {}
+        # The header, and the users without whom nobody could log in to see what is missing.
+        self._in_time: dict[int, int] = {}
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
+    def create(self, name: str, room: int) -> int:
+        handle = self._disk.create(name, room)
+        if name.endswith(".definitions"):
+            self._late[handle], self._in_time[handle] = b"", 2
+        return handle
 
-    def put(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None:
-        self._turn.append((kind, key, value))
-
-    def delete(self, kind: str, key: tuple[str, ...]) -> None:
-        self._turn.append((kind, key, None))
-
-    def commit(self) -> None:
-        if not self._turn:
-            return
-        late, self._late, self._turn = self._late, self._turn, []
-        if self._is_first:
-            # Without users nobody could log in to see what is missing.
-            late, self._late, self._is_first = late + self._late, [], False
-        for kind, key, value in late:
-            if value is None:
-                self._store.delete(kind, key)
-            else:
-                self._store.put(kind, key, value)
-        self._store.commit()
+    def append(self, handle: int, data: bytes) -> None:
+        if handle not in self._late:
+            self._disk.append(handle, data)
+        elif self._in_time[handle] > 0:
+            self._in_time[handle] -= 1
+            self._disk.append(handle, data)
+        else:
+            self._disk.append(handle, self._late[handle])
+            self._late[handle] = data
 
 
 DISKS: Final[dict[str, type[_Wrapped]]] = {
@@ -159,18 +151,15 @@ DISKS: Final[dict[str, type[_Wrapped]]] = {
     "no-acks": WithoutAcks,
     "no-watermarks": WithoutWatermarks,
     "keep-all": KeepAll,
+    "late-definitions": LateDefinitions,
 }
 
 
 def apply(name: str) -> None:
     import warren.server.life as life
 
-    if not name:
-        return
-    if name == "late-definitions":
-        vars(life)["DefinitionsStore"] = LateDefinitions
-        return
-    vars(life)["RealDisk"] = DISKS[name]
+    if name:
+        vars(life)["RealDisk"] = DISKS[name]
 
 
 if __name__ == "__main__":

@@ -9,20 +9,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.broker.still_world import StillHost
 from tests.store.simulated_disk import SimulatedDisk
-from tests.store.stored_world import FRAME_MAX, START, StoredWorld
+from tests.store.stored_world import FRAME_MAX, StoredWorld
 from warren.amqp.fields import Field, table_of
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.message import Message, Origin
-from warren.broker.node import Node
+from warren.broker.operate import administer
 from warren.broker.queue.outcome import Outcome
-from warren.broker.settings import Settings
-from warren.server.first_start import make_defaults
-from warren.server.passwords import Passwords
+from warren.broker.rules.access import User
 from warren.store.compaction import compact
-from warren.store.definitions import FILE_NAME, DefinitionsStore
+from warren.store.definitions_recovery import recover_definitions
 
 FOLDER = Path(__file__).with_name("golden")
 MESSAGES = "messages"
@@ -60,6 +57,10 @@ def publish(world: StoredWorld, made: Message, *names: str) -> None:
 
 def make_world() -> StoredWorld:
     world = StoredWorld(SimulatedDisk(), segment_bytes=SEGMENT_BYTES)
+    recover_definitions(world.store, [])
+    assert world.store.definitions is not None
+    world.node.recorder = world.store.definitions
+    define(world)
     for name, (incarnation, arguments) in QUEUES.items():
         world.vhost.add_queue(name, True, False, table_of(arguments), incarnation)
     world.vhost.add_queue("deleted", True, False, {}, "deleted-incarnation")
@@ -105,14 +106,20 @@ def _leave_settled_marks(world: StoredWorld) -> None:
     world.settle_down()
 
 
-def definitions(path: Path) -> None:
-    recorder = DefinitionsStore(path)
-    node = Node(StillHost(), Settings(), recorder, None, START)
-    node.start_recording()
-    make_defaults(node, Passwords())
-    for name, (incarnation, arguments) in QUEUES.items():
-        node.vhosts["/"].add_queue(name, True, False, table_of(arguments), incarnation)
-    recorder.close()
+def define(world: StoredWorld) -> None:
+    """A part of it before the log is folded into a base, and a part after."""
+    node = world.node
+    # The world has one that nobody recorded.
+    del node.vhosts["/"]
+    node.add_vhost("/", "Default virtual host")
+    world.vhost = node.vhosts["/"]
+    administer.put_user(node, User("guest", "not a hash", "rabbit_password_hashing_sha256", ["administrator"]))
+    administer.set_permission(node, "guest", "/", ".*", ".*", ".*")
+    log = world.store.definitions
+    assert log is not None
+    log.fold_at = 1
+    world.settle_down()
+    log.fold_at = 1 << 30
 
 
 def main() -> None:
@@ -120,7 +127,6 @@ def main() -> None:
     (folder / MESSAGES).mkdir(parents=True)
     for name, data in make_world().disk.files().items():
         (folder / MESSAGES / name).write_bytes(data)
-    definitions(folder / FILE_NAME)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class LoggingHost(StillHost):
 
 
 class QueueRecorder:
-    """The definitions of durable queues, durable from commit on."""
+    """The definitions of durable queues, durable from commit on: at the end of the turn."""
 
     def __init__(self, committed: Definitions) -> None:
         self.committed = committed
@@ -89,7 +89,7 @@ class StoredWorld:
         for name, (incarnation, arguments) in self.definitions.items():
             self.vhost.add_queue(name, True, False, table_of(arguments), incarnation)
         self.node.start_recording()
-        self.store.forget_unclaimed()
+        self.store.forget(self.store.incarnations())
 
     @property
     def definitions(self) -> Definitions:
@@ -162,6 +162,7 @@ class StoredWorld:
     # -- turns, and the thread -------------------------------------------------------------------------------------
 
     def flush(self) -> None:
+        self.recorder.commit()
         self.node.flush()
 
     def sync(self) -> None:

@@ -1,7 +1,7 @@
 """The format on disk stays as it is: a folder that was written once is read whole, and is written the same again.
 
-tests/store/golden was made by golden_folder.py. What these tests expect of it is said here, so that a change which
-reads back whatever it wrote itself does not pass.
+tests/store/golden was made by golden_folder.py, and so was golden-sqlite when definitions were in SQLite. What these
+tests expect of them is said here, so that a change which reads back whatever it wrote itself does not pass.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from warren.broker.operate import definitions
 from warren.broker.queue.entry import Entry
 from warren.broker.settings import Settings
 from warren.broker.stream.stream import Stream
-from warren.store.definitions import FILE_NAME, DefinitionsStore
+from warren.store.definitions_recovery import recover_definitions
 from warren.store.disk import RealDisk
 from warren.store.inspect import check
+from warren.store.old_definitions import FILE_NAME, load_old
 from warren.store.recovery import recover
 
+OLD_FOLDER = FOLDER.with_name("golden-sqlite")
 MINUTE = 60_000
-KINDS_OF_FILES = {".log", ".index", ".settled", ".stream", ".stream-index"}
+KINDS_OF_FILES = {".log", ".index", ".settled", ".stream", ".stream-index", ".base", ".definitions"}
+RECORD_FILES = (".log", ".base", ".definitions")
 SMALL_FILES = (".index", ".stream-index")
 
 
@@ -38,19 +41,19 @@ def golden_files() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((FOLDER / MESSAGES).iterdir())}
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
+@pytest.fixture(params=[FOLDER, OLD_FOLDER], ids=lambda folder: folder.name)
+def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Node]:
     """A broker on a copy of the folder, a minute after it was left."""
-    folder = copytree(FOLDER, tmp_path / "data")
-    recorder = DefinitionsStore(folder / FILE_NAME)
+    folder = copytree(request.param, tmp_path / "data")
     store = recover(RealDisk(folder / MESSAGES), SEGMENT_BYTES)
+    old = folder / FILE_NAME
+    rows = recover_definitions(store, load_old(old) if old.exists() else [])
     assert store.log_lines == []
-    node = Node(LoggingHost(), Settings(), recorder, store, START + MINUTE)
-    definitions.restore(node, recorder.load())
+    node = Node(LoggingHost(), Settings(), store.definitions, store, START + MINUTE)
+    assert definitions.restore(node, rows) == []
     assert store.unclaimed() == []
     yield node
     store.close()
-    recorder.close()
 
 
 def taken(node: Node, name: str) -> list[Entry]:
@@ -93,8 +96,8 @@ def numbers_in(entries: list[Entry]) -> list[int]:
 def test_every_kind_of_file_and_of_record_is_in_the_folder() -> None:
     files = golden_files()
     assert {Path(name).suffix for name in files} == KINDS_OF_FILES
-    kinds = {kind for name, data in files.items() if name.endswith(".log") for kind, _ in log_records(name, data)}
-    assert kinds == {1, 2, 3, 4, 5, 6}
+    kinds = {kind for name, data in files.items() if name.endswith(RECORD_FILES) for kind, _ in log_records(name, data)}
+    assert kinds == {1, 2, 3, 4, 5, 6, 8, 9}
 
 
 def test_every_message_of_a_queue_is_there_in_order(node: Node) -> None:
@@ -199,7 +202,7 @@ def log_records(name: str, data: bytes) -> list[tuple[int, bytes]]:
 
 def test_checksums_are_made_as_the_documentation_says() -> None:
     for name, data in golden_files().items():
-        if name.endswith(".log"):
+        if name.endswith(RECORD_FILES):
             assert log_records(name, data)
         elif name.endswith(".stream"):
             incarnation, number, _ = name.split(".")

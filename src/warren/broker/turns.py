@@ -1,8 +1,8 @@
 """The end of a turn: everything that happened in it takes effect outside.
 
 A turn is what happens between two looks at the sockets. Its effects collect on the node (output, confirms, queues to
-drain, definitions to record) and are carried out in the order that keeps every promise: definitions are durable before
-anything that speaks of them leaves.
+drain, definitions to record) and are carried out in the order that keeps every promise: what happened is written before
+anything that speaks of it leaves, and an answer that says more, that it is durable, waits until it is.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ def flush(node: Node) -> None:
         node.draining_later = {}
     release_synced(node)
     _settle(node)
-    node.recorder.commit()
     node.store.write()
     if node.next_turn:
         waiting, node.next_turn = node.next_turn, []
         for connection in waiting:
             connection.begin_turn()
+    synced = node.store.synced
     while node.dirty:
         dirty, node.dirty = node.dirty, []
         for outlet in dirty:
-            outlet.flush()
+            if outlet.held_until > synced:
+                node.held[outlet] = True
+            else:
+                outlet.flush()
         # A flushed socket may let consumers take more; that output leaves in the next turn.
         _settle(node)
         if node.dirty:
@@ -62,6 +65,10 @@ def release_synced(node: Node) -> None:
     synced = node.store.synced
     while awaiting and awaiting[0].position <= synced:
         awaiting.popleft().reached()
+    if node.held:
+        for outlet in [outlet for outlet in node.held if outlet.held_until <= synced]:
+            del node.held[outlet]
+            node.dirty.append(outlet)
     for stream in node.store.take_committed():
         node.drain_soon(stream)
     if node.journeys.awaiting:

@@ -70,14 +70,14 @@ class Host(Protocol):
 
 
 class Recorder(Protocol):
-    """Where definitions survive a restart. Values have the shapes of RabbitMQ's definitions file."""
+    """Where definitions survive a restart. Values have the shapes of RabbitMQ's definitions file.
+
+    What is put and deleted is durable when the store has reached the position that it has afterwards.
+    """
 
     def put(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None: ...
 
     def delete(self, kind: str, key: tuple[str, ...]) -> None: ...
-
-    def commit(self) -> None:
-        """Make all puts and deletes so far durable. Called before anything goes out on a socket."""
 
 
 class NoRecorder:
@@ -87,7 +87,4 @@ class NoRecorder:
         pass
 
     def delete(self, kind: str, key: tuple[str, ...]) -> None:
-        pass
-
-    def commit(self) -> None:
         pass

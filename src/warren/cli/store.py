@@ -1,4 +1,4 @@
-"""`warren store`: look into the messages of a broker, running or not, or into a copy of them. Nothing is changed."""
+"""`warren store`: look into the messages of a broker, running or not, or into a copy of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from warren.store.inspect import Record, StoreReport
+from warren.errors import WarrenError
+from warren.server.folder import DataFolder
+from warren.store.forget import Undefined
+from warren.store.inspect import MESSAGES, Record, StoreReport
 from warren.store.inspect import check as check_store
 from warren.store.inspect import dump as dump_store
 
@@ -56,6 +59,7 @@ def _print(report: StoreReport) -> None:
         console.print(streams)
     live = sum(row.live for row in report.segments)
     size = sum(row.bytes for row in report.segments)
+    console.print(f"{report.definitions} definitions", highlight=False)
     console.print(f"{len(report.segments)} segments, {size} bytes, {live} live entries", markup=False, highlight=False)
     for kind, lines in (("note", report.notes), ("damage", report.damage)):
         for line in lines:
@@ -71,6 +75,43 @@ def dump(directory: Path, as_json: bool) -> None:
     """Write every record in DIR, one per line, in the order in which they were written: the log, then each stream."""
     for record in dump_store(directory):
         click.echo(_json_line(record) if as_json else _text_line(record))
+
+
+@store.command()
+@click.argument("directory", metavar="DATA_DIR", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def forget(directory: Path, yes: bool) -> None:
+    """Give up the messages in DATA_DIR whose queues are not defined.
+
+    A broker that finds such messages, because its definitions were damaged or taken back to an older state, keeps them
+    and says so. Once the definitions are restored they are in their queues again; this is for when they never will be.
+    The broker must not run.
+    """
+    if not (directory / MESSAGES).is_dir():
+        raise WarrenError(f"{directory} is no data folder of Warren")
+    folder = DataFolder(str(directory))
+    folder.open()
+    try:
+        undefined = Undefined(directory / MESSAGES)
+        try:
+            _forget(undefined, yes)
+        finally:
+            undefined.close()
+    finally:
+        folder.close()
+
+
+def _forget(undefined: Undefined, yes: bool) -> None:
+    lines = undefined.lines()
+    if not lines:
+        click.echo("every message belongs to a queue that is defined")
+        return
+    for line in lines:
+        click.echo(line)
+    if not yes:
+        click.confirm("Give these up for good?", abort=True)
+    undefined.give_up()
+    click.echo("they are gone")
 
 
 def _json_line(record: Record) -> str:

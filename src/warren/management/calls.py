@@ -56,6 +56,9 @@ class Context:
     node: Node
     tick: Callable[[], None]
     end_turn: Callable[[], None]
+    # Gives False when what has happened so far will never be durable.
+    durable: Callable[[], Awaitable[bool]]
+    is_halted: Callable[[], bool]
     verify_password: Callable[[str, str, str], Awaitable[bool]]
     hash_password: Callable[[str], Awaitable[tuple[str, str]]]
     hasher: Hasher
@@ -247,12 +250,21 @@ class Resource(Route):
         context.tick()
         user = await user_of(request, context)
         check_tag(user, self.needs)
+        method = request.method.replace("HEAD", "GET")
+        if method != "GET" and context.is_halted():
+            raise _cannot_promise()
         call = Call(request, context, user)
         call.take_turn()
-        response = await self.handlers[request.method.replace("HEAD", "GET")](call)
-        # What was changed must be durable before anybody reads that it is so.
+        response = await self.handlers[method](call)
         context.end_turn()
+        # What was changed must be durable before anybody reads that it is so.
+        if method != "GET" and not await context.durable():
+            raise _cannot_promise()
         return response
+
+
+def _cannot_promise() -> Refusal:
+    return Refusal(503, "service_unavailable", "the data folder failed: nothing can be changed any more")
 
 
 class OpenResource(Resource):

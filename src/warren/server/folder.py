@@ -11,6 +11,18 @@ from warren.errors import WarrenError
 LOCK_NAME = "lock"
 
 
+def make_durably(path: Path) -> None:
+    """Make a folder, and those above it, so that their names survive a loss of power as their content does."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        handle = os.open(each.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 class DataFolder:
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -18,7 +30,7 @@ class DataFolder:
 
     def open(self) -> None:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_durably(self.path)
             self._lock = os.open(self.path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise WarrenError(f"cannot use the data folder {self.path}: {error.strerror}") from error

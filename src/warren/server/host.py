@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from warren.broker.node import Node
+from warren.broker.queue.awaiting import Awaiting
 from warren.broker.world import Login
 from warren.server.archiver import Archiver
 from warren.server.clock import Clock
@@ -21,6 +22,18 @@ log = logging.getLogger("warren")
 
 # Hashing is slow on purpose; more threads than this would only let a flood of logins take all cores.
 PASSWORD_THREADS = 2
+
+
+class AwaitingFuture(Awaiting):
+    """Somebody outside the core who waits for the disk."""
+
+    def __init__(self, position: int, future: asyncio.Future[bool]) -> None:
+        super().__init__(position)
+        self.future = future
+
+    def reached(self) -> None:
+        if not self.future.done():
+            self.future.set_result(True)
 
 
 class LoopHost:
@@ -44,7 +57,8 @@ class LoopHost:
         self._is_held = False
         self._syncer: Syncer | None = None
         self._archiver: Archiver | None = None
-        self._is_halted = False
+        self.is_halted = False
+        self._waiting: set[asyncio.Future[bool]] = set()
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
 
     def attach(self, node: Node, syncer: Syncer | None = None, archiver: Archiver | None = None) -> None:
@@ -62,7 +76,26 @@ class LoopHost:
 
     def halt(self) -> None:
         """The disk failed: nothing that happens from now on, and nothing that waited for it, is told to anybody."""
-        self._is_halted = True
+        self.is_halted = True
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(False)
+
+    async def durable(self) -> bool:
+        """Until all that has happened so far is durable. False when it never will be."""
+        node = self._node
+        if self.is_halted or node is None:
+            return False
+        if node.store.synced >= node.store.position:
+            return True
+        future: asyncio.Future[bool] = self.loop.create_future()
+        self._waiting.add(future)
+        node.await_position(AwaitingFuture(node.store.position, future))
+        self.wake()
+        try:
+            return await future
+        finally:
+            self._waiting.discard(future)
 
     def wake(self) -> None:
         if not self._is_flush_due:
@@ -106,7 +139,7 @@ class LoopHost:
         """Everything that happened takes effect outside, now."""
         self._is_flush_due = False
         node, timer = self._node, self._timer
-        if node is None or timer is None or self._is_halted:
+        if node is None or timer is None or self.is_halted:
             return
         try:
             node.flush()

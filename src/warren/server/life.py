@@ -25,23 +25,24 @@ from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.archiver import Archiver, WriteArchive
 from warren.server.clock import Clock
 from warren.server.first_start import make_defaults, read_definitions
-from warren.server.folder import DataFolder
+from warren.server.folder import DataFolder, make_durably
 from warren.server.host import LoopHost
 from warren.server.listeners import Listener, listen
 from warren.server.passwords import Passwords
 from warren.server.plugins import made_from
 from warren.server.syncer import Syncer
 from warren.server.transport import AmqpTransport, Roster
-from warren.store.definitions import FILE_NAME, DefinitionsStore
+from warren.store.definitions import Row
+from warren.store.definitions_recovery import FoundDefinitions, recover_definitions
 from warren.store.disk import RealDisk
+from warren.store.inspect import MESSAGES
 from warren.store.log import LogStore
+from warren.store.old_definitions import FILE_NAME, load_old, put_aside
 from warren.store.recovery import recover
 
 log = logging.getLogger("warren")
 
-# The folder of the message log within the data folder.
-MESSAGES = "messages"
-# And that of the archives of streams, unless the configuration names another.
+# The folder of the archives of streams, unless the configuration names another.
 ARCHIVE = "archive"
 # How long clients get to answer the close they are sent at the end.
 DRAIN_SECONDS = 3.0
@@ -63,7 +64,6 @@ class Server:
         self.roster = Roster()
         self.listeners: list[Listener] = []
         self._folder = DataFolder(config.data_dir) if config.data_dir else None
-        self._recorder: DefinitionsStore | None = None
         self._store: LogStore | None = None
         self._syncer: Syncer | None = None
         self._write_archive = write_archive
@@ -76,13 +76,17 @@ class Server:
         try:
             if self._folder is not None:
                 self._folder.open()
-                self._recorder = DefinitionsStore(self._folder.path / FILE_NAME)
                 self._store = self._open_store(self._folder.path / MESSAGES)
             self.node = self._make_node()
             if self._store is not None:
+                self._store.forget_deleted()
                 for line in self._store.unclaimed():
-                    log.error("store: %s are dropped: there is no such queue any more", line)
-                self._store.forget_unclaimed()
+                    log.error(
+                        "store: %s are kept, but no such queue is defined: restore the definitions, or give the "
+                        "messages up with `warren store forget %s`",
+                        line,
+                        self.config.data_dir,
+                    )
                 self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal, self._is_one_alone)
                 if self._write_archive is not None:
                     self._archiver = Archiver(self.loop, self._store.streams, self._write_archive, self.host.wake)
@@ -124,21 +128,45 @@ class Server:
 
     def _open_store(self, folder: Path) -> LogStore:
         try:
+            make_durably(folder)
             store = recover(RealDisk(folder), self.config.store_segment_bytes)
         except OSError as error:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
-        for line in store.log_lines:
-            log.error("%s", line)
         if self._write_archive is not None:
             store.can_archive = True
             store.streams.archive_root = os.path.abspath(self.config.archive_dir or folder.parent / ARCHIVE)
         return store
 
+    def _open_definitions(self) -> list[Row]:
+        store, folder = self._store, self._folder
+        if store is None or folder is None:
+            return []
+        old = folder.path / FILE_NAME
+        older: list[Row] = []
+        try:
+            if FoundDefinitions(store.disk).is_empty():
+                older = load_old(old) if old.exists() else []
+                if not older and store.unclaimed():
+                    raise WarrenError(
+                        f"{folder.path} has messages of {len(store.unclaimed())} queues but no definitions: "
+                        f"restore them from a backup, or move the folder {MESSAGES} away"
+                    )
+            rows = recover_definitions(store, older)
+            if older:
+                put_aside(old)
+        except OSError as error:
+            raise WarrenError(f"the definitions in {folder.path} cannot be opened: {error}") from error
+        for line in store.log_lines:
+            log.error("%s", line)
+        return rows
+
     def _make_transport(self) -> AmqpTransport:
         return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host)
 
     def _make_node(self) -> Node:
-        node = Node(self.host, settings_of(self.config), self._recorder, self._store, self.clock.now(), __version__)
+        rows = self._open_definitions()
+        recorder = None if self._store is None else self._store.definitions
+        node = Node(self.host, settings_of(self.config), recorder, self._store, self.clock.now(), __version__)
         for name in self.config.interceptors:
             node.install_interceptor(made_from(name, Interceptor))
         for name in self.config.exchange_decorators:
@@ -147,13 +175,8 @@ class Server:
             node.install_queue_decorator(made_from(name, QueueDecorator))
         if self.config.tracer:
             node.install_tracer(made_from(self.config.tracer, Tracer))
-        rows = [] if self._recorder is None else self._recorder.load()
-        if not rows and self._store is not None and self._store.unclaimed():
-            raise WarrenError(
-                f"{self.config.data_dir} has messages of {len(self._store.unclaimed())} queues but no definitions: "
-                f"restore {FILE_NAME} there, or move the folder {MESSAGES} away"
-            )
-        definitions.restore(node, rows)
+        for line in definitions.restore(node, rows):
+            log.error("%s", line)
         node.start_recording()
         if not rows:
             make_defaults(node, self.passwords)
@@ -191,10 +214,6 @@ class Server:
             self._syncer.close()
         if self._store is not None:
             self._store.close()
-        if self._recorder is not None:
-            if self.failure.done():
-                self._recorder.abandon()
-            self._recorder.close()
         if self._folder is not None:
             self._folder.close()
 

@@ -42,9 +42,18 @@ def sparse_segment(store: LogStore) -> Segment | None:
             and not segment.unreadable
             and 0 < segment.live * SPARSE < segment.entries
             and (store.short_of_space or not _may_empty_by_itself(store, segment))
+            and not _is_waited_for(store, segment)
         ):
             return segment
     return None
+
+
+def _is_waited_for(store: LogStore, segment: Segment) -> bool:
+    """Some of it belongs to a queue that is not there, and may come to fetch it."""
+    if not store.recovered:
+        return False
+    waiting = {lane.number for lane in store.recovered.values()}
+    return any(run.lane in waiting for run in segment.runs)
 
 
 def _may_empty_by_itself(store: LogStore, segment: Segment) -> bool:

@@ -5,6 +5,7 @@ Opening a store repairs it (recovery.py); this only reads, and may be used on a 
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from librt.strings import read_i64_be
 
 from warren.amqp.frames import body_of
 from warren.errors import WarrenError
+from warren.store.definitions import BASE_END, BASE_ENDING, CHANGES, LOG_ENDING, changes_in
+from warren.store.definitions_recovery import FoundDefinitions
 from warren.store.disk import RealDisk
 from warren.store.format import (
     DELIVERED,
@@ -38,7 +41,7 @@ from warren.store.segment import ROW_SIZE, Row, Segment, index_name, segment_nam
 from warren.store.walk import RecordWalk
 
 # The folder of the message log within a data folder.
-_MESSAGES: Final = "messages"
+MESSAGES: Final = "messages"
 
 
 class ReadingDisk(RealDisk):
@@ -83,6 +86,8 @@ class StoreReport:
     segments: list[SegmentReport] = field(default_factory=list)
     queues: list[QueueReport] = field(default_factory=list)
     streams: list[StreamReport] = field(default_factory=list)
+    # How many things are declared, bound and set.
+    definitions: int = 0
     # What was lost, or would be if nothing is done.
     damage: list[str] = field(default_factory=list)
     # What a crash or a broker at work leaves, and the next start tidies up.
@@ -100,7 +105,7 @@ class Record:
 
 def open_folder(directory: Path) -> ReadingDisk:
     """Takes the data folder as well as the folder of the log in it."""
-    folder = directory / _MESSAGES if (directory / _MESSAGES).is_dir() else directory
+    folder = directory / MESSAGES if (directory / MESSAGES).is_dir() else directory
     if not folder.is_dir():
         raise WarrenError(f"there is no folder {folder}")
     disk = ReadingDisk(folder)
@@ -143,6 +148,10 @@ def _check(disk: ReadingDisk) -> StoreReport:
     for lane in store.recovered.values():
         report.queues.append(_queue_report(store, lane))
     report.streams = check_streams(disk, report.damage, report.notes)
+    found = FoundDefinitions(disk)
+    report.definitions = len(found.folded.values)
+    report.damage += found.damage
+    report.notes += found.notes
     for segment in store.segments.values():
         store.files.close(segment)
     return report
@@ -194,25 +203,28 @@ def _queue_report(store: LogStore, lane: RecoveredLane) -> QueueReport:
 
 
 def dump(directory: Path) -> Iterator[Record]:
-    """Every record that is whole, in the order of the log; then those of each stream."""
+    """Every record that is whole: of the definitions, of the log in its order, then of each stream."""
     disk = open_folder(directory)
-    for name in disk.names():
-        if not name.endswith(".log") or not name[:-4].isdigit():
-            continue
-        number = int(name[:-4])
-        try:
-            data = disk.whole(name)
-        except OSError as error:
-            raise WarrenError(f"cannot read {name}: {error.strerror}") from error
-        walk = RecordWalk(data, FILE_HEADER_SIZE, number)
-        while walk.next():
-            kind, facts = _facts(walk)
-            yield Record(number, walk.at, walk.end - walk.at, kind, facts)
+    for ending in (BASE_ENDING, LOG_ENDING, ".log"):
+        for name in disk.names():
+            if name.endswith(ending) and name[: -len(ending)].isdigit():
+                yield from _dump_file(disk, name, int(name[: -len(ending)]))
     try:
         for number, at, size, kind, facts in dump_streams(disk):
             yield Record(number, at, size, kind, facts)
     except OSError as error:
         raise WarrenError(f"cannot read {directory}: {error.strerror}") from error
+
+
+def _dump_file(disk: ReadingDisk, name: str, number: int) -> Iterator[Record]:
+    try:
+        data = disk.whole(name)
+    except OSError as error:
+        raise WarrenError(f"cannot read {name}: {error.strerror}") from error
+    walk = RecordWalk(data, FILE_HEADER_SIZE, number)
+    while walk.next():
+        kind, facts = _facts(walk)
+        yield Record(number, walk.at, walk.end - walk.at, kind, facts)
 
 
 def _facts(walk: RecordWalk) -> tuple[str, dict[str, object]]:
@@ -235,7 +247,20 @@ def _facts(walk: RecordWalk) -> tuple[str, dict[str, object]]:
     if kind == DELIVERED:
         number, mark = struct.unpack(">IQ", payload)
         return "delivered", {"lane": number, "up_to": mark}
+    if kind == CHANGES:
+        return "definitions", _definitions_facts(payload)
+    if kind == BASE_END:
+        return "end of base", {"definitions": struct.unpack(">Q", payload)[0]}
     return f"kind {kind}", {}
+
+
+def _definitions_facts(payload: bytes) -> dict[str, object]:
+    """What was put, and what is gone: password hashes are nobody's business."""
+    put: list[object] = []
+    gone: list[object] = []
+    for key, value in changes_in(payload):
+        (put if value else gone).append(json.loads(key))
+    return {"put": put, "gone": gone}
 
 
 def _address(payload: bytes, at: int) -> str:

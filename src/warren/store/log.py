@@ -17,6 +17,7 @@ from warren.broker.queue.backing import Backing
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.store import Store
 from warren.store.chores import Chore, SegmentChore, SyncJob
+from warren.store.definitions import BaseChore, DefinitionsLog
 from warren.store.disk import Disk
 from warren.store.format import LANE_DELETED, SETTLED, SYNCED, file_header
 from warren.store.lane import Lane
@@ -79,6 +80,10 @@ class LogStore(Store):
         # Entries that compaction moved while somebody holds them: old address to new.
         self.moved: dict[int, int] = {}
         self.files = SegmentFiles(disk)
+        # Who keeps messages only, as tests do, has no definitions here.
+        self.definitions: DefinitionsLog | None = None
+        # The incarnations of queues of which the definitions say that they were deleted.
+        self.deleted: dict[str, bool] = {}
         # Streams have files of their own, which are written and synced together with the log.
         self.streams = StreamLogs(self, disk)
 
@@ -194,6 +199,9 @@ class LogStore(Store):
             raise
 
     def _write(self) -> None:
+        # First: what is in the log belongs to queues that are defined.
+        if self.definitions is not None:
+            self.definitions.write()
         self.streams.write()
         data = self.pending.take(self._mark)
         if not data:
@@ -280,9 +288,13 @@ class LogStore(Store):
         self._unsynced = []
         new_names = self.streams.takes_new_names() or self._new_names
         self._new_names = False
+        handles: list[int] = []
+        if self.definitions is not None:
+            new_names = self.definitions.takes_new_names() or new_names
+            handles = self.definitions.begin_sync()
         return SyncJob(
             self.written,
-            self.streams.begin_sync() + [segment.handle for segment in segments],
+            handles + self.streams.begin_sync() + [segment.handle for segment in segments],
             new_names,
             struct.pack(">QQ", self.active.number, self.active.size),
         )
@@ -294,6 +306,8 @@ class LogStore(Store):
         if job.new_names:
             self.is_named = True
         self.streams.sync_done()
+        if self.definitions is not None:
+            self.definitions.sync_done()
 
     def is_behind(self) -> bool:
         return self.position - self.synced > BEHIND_CHANGES
@@ -316,20 +330,31 @@ class LogStore(Store):
                 lines.append(f"{stream.count()} messages of stream '{stream.name}' in vhost '{stream.vhost}'")
         return lines
 
-    def forget_unclaimed(self) -> None:
-        """Their queues are gone: deleted just before the crash, or removed from the definitions by hand."""
-        for recovered in list(self.recovered.values()):
-            self.forget_lane(recovered.number)
-        self.recovered.clear()
-        self.streams.forget_unclaimed()
+    def incarnations(self) -> list[str]:
+        """Of the queues that the log had messages of when it was opened, as far as nobody has asked for them."""
+        return [*{lane.incarnation: True for lane in self.recovered.values()}, *self.streams.recovered]
+
+    def forget(self, incarnations: list[str]) -> None:
+        """Their queues are gone for good."""
+        for key, recovered in list(self.recovered.items()):
+            if recovered.incarnation in incarnations:
+                self.forget_lane(recovered.number)
+                del self.recovered[key]
+        self.streams.forget(incarnations)
         for segment in list(self.segments.values()):
             self.upkeep.consider(segment)
+
+    def forget_deleted(self) -> None:
+        """What the crash did not leave time for. Others stay, until somebody who has their definition asks for them."""
+        self.forget([incarnation for incarnation in self.incarnations() if incarnation in self.deleted])
+        self.deleted = {}
 
     # -- file work -------------------------------------------------------------------------------------------------
 
     def next_chore(self) -> Chore | None:
         """The next piece of file work whose time has come. It runs in the thread that syncs."""
-        for chores in (self.upkeep.chores, self.streams.chores):
+        definitions: list[Chore] = [] if self.definitions is None else self.definitions.chores
+        for chores in (self.upkeep.chores, self.streams.chores, definitions):
             for index, chore in enumerate(chores):
                 if chore.after <= self.synced:
                     del chores[index]
@@ -339,6 +364,9 @@ class LogStore(Store):
     def chore_done(self, chore: Chore) -> None:
         if isinstance(chore, SegmentChore):
             self.upkeep.done(chore)
+        elif isinstance(chore, BaseChore):
+            assert self.definitions is not None
+            self.definitions.chore_done(chore)
         else:
             self.streams.chore_done(chore)
 
@@ -366,8 +394,12 @@ class LogStore(Store):
         for segment in self.segments.values():
             self.files.close(segment)
         self.streams.close()
+        if self.definitions is not None:
+            self.definitions.close()
 
     def _end_log(self) -> None:
+        if self.definitions is not None:
+            self.definitions.end()
         if self._mark:
             self.pending.add_record(SYNCED, self._mark)
             self._mark = b""

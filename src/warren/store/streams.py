@@ -112,13 +112,13 @@ class StreamLogs:
             self._unsynced.pop(segment, None)
             self.drop(segment)
 
-    def forget_unclaimed(self) -> None:
-        """Their definitions are gone."""
-        for recovered in self.recovered.values():
-            self.store.position += 1
-            for segment in recovered.segments:
-                self.drop(segment)
-        self.recovered.clear()
+    def forget(self, incarnations: list[str]) -> None:
+        for incarnation in incarnations:
+            recovered = self.recovered.pop(incarnation, None)
+            if recovered is not None:
+                self.store.position += 1
+                for segment in recovered.segments:
+                    self.drop(segment)
 
     def drop(self, segment: StreamSegment) -> None:
         """It is synced all the same if it was to be: a file that ends too early ends the stream for a restart."""

@@ -151,7 +151,10 @@ def _check_lock(channel: Channel, name: str) -> None:
 def purge(channel: Channel, method: QueuePurge) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "read")
-    count = channel.vhost.queue(name, channel.connection).purge()
+    queue = channel.vhost.queue(name, channel.connection)
+    count = queue.purge()
+    if queue.durable:
+        channel.connection.hold(channel.connection.node.store.position)
     if not method.no_wait:
         channel.connection.send(replies.queue_purge_ok(channel.number, count))
 

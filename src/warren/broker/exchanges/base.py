@@ -20,6 +20,8 @@ class Destination:
         self.vhost = vhost
         self.name = name
         self.is_exchange = is_exchange
+        # The store's position at which it is durable as it was declared.
+        self.recorded: i64 = 0
 
 
 class Envelope:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Awaiting:
     def __init__(self, position: i64) -> None:
         self.position: i64 = position

@@ -37,11 +37,18 @@ class Outlet:
         # What goes out before it: large contents as they are, and what stood in front of each.
         self._large: list[bytes] = []
         self._dirty = False
+        # Nothing leaves before the store has made this position durable: an answer among it says that it is.
+        self.held_until: i64 = 0
         self.pending_output: i64 = 0
         self.paused_writing = False
         self.has_room = True
         self.sent_bytes: i64 = 0
         self.sent_writes: i64 = 0
+
+    def hold(self, position: i64) -> None:
+        """What is written in this turn and later leaves when the store has come that far."""
+        if position > self.held_until:
+            self.held_until = position
 
     def output(self) -> BytesWriter:
         if not self._dirty:

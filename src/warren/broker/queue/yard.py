@@ -52,6 +52,8 @@ class Yard:
         self.is_pressed = False
         # Work for the end of the turn, and of the next.
         self.dirty: list[Outlet] = []
+        # Those whose output waits for the disk.
+        self.held: dict[Outlet, bool] = {}
         self.draining: dict[Queue, bool] = {}
         self.draining_later: dict[Queue, bool] = {}
         self.awaiting: deque[Awaiting] = deque()

@@ -26,6 +26,8 @@ class Realm(Yard):
         super().__init__(host, settings, store, now_ms)
         self.recorder = recorder
         self._recording = False
+        # The store's position at which all that is declared now is durable.
+        self.recorded: i64 = 0
         self.access = Access()
         self.counters = NodeCounters()
         self.exchange_decorators: list[ExchangeDecorator] = []
@@ -46,11 +48,13 @@ class Realm(Yard):
     def record(self, kind: str, key: tuple[str, ...], value: dict[str, object]) -> None:
         if self._recording:
             self.recorder.put(kind, key, value)
+            self.recorded = self.store.position
             self.host.wake()
 
     def unrecord(self, kind: str, key: tuple[str, ...]) -> None:
         if self._recording:
             self.recorder.delete(kind, key)
+            self.recorded = self.store.position
             self.host.wake()
 
     def expire_queue(self, queue: Queue) -> None:

@@ -89,6 +89,7 @@ class VHost:
         if exchange.durable:
             item = kept(exchange_item(exchange), exchange.arguments, incarnation)
             self.node.record("exchange", (self.name, exchange.name), item)
+            exchange.recorded = self.node.recorded
         return exchange
 
     def add_system_exchange(self, name: str, type_: str) -> None:
@@ -111,7 +112,8 @@ class VHost:
         if schedule is not None:
             schedule.close()
             self.node.store.delete(schedule)
-        self.node.unrecord("exchange", (self.name, exchange.name))
+        if exchange.durable:
+            self.node.unrecord("exchange", (self.name, exchange.name))
         self.node.events.exchange("deleted", exchange)
         self.node.topology_changed()
 
@@ -181,6 +183,7 @@ class VHost:
         if queue.durable:
             item = kept(queue_item(queue), queue.arguments, queue.incarnation)
             self.node.record("queue", (self.name, queue.name), item)
+            queue.recorded = self.node.recorded
 
     def with_default_type(self, arguments: Table, durable: bool, exclusive: bool, auto_delete: bool) -> Table:
         """The vhost's default queue type, where the declaration names none and could be of it."""
@@ -205,7 +208,8 @@ class VHost:
         self.node.store.delete(queue)
         self.node.release_credit(queue)
         self.node.remember_counters(queue)
-        self.node.unrecord("queue", (self.name, queue.name))
+        if queue.durable:
+            self.node.unrecord("queue", (self.name, queue.name))
         self.node.counters.queues_deleted += 1
         self.node.events.queue("deleted", queue)
         self.node.topology_changed()
@@ -225,7 +229,7 @@ class VHost:
         if isinstance(exchange, PipelineExchange) and isinstance(target, Queue) and not is_input(binding):
             target.expect_results()
         self._incoming.setdefault(target, []).append(binding)
-        if exchange.durable and self.is_durable(target):
+        if self._is_recorded(exchange, binding):
             self.node.record("binding", binding_key(binding), kept(binding_item(binding), binding.arguments))
         self.node.topology_changed()
         self.node.events.binding("created", self.name, binding)
@@ -265,6 +269,9 @@ class VHost:
             raise NotFound(f"no {resource(kind, name, self.name)}")
         return found
 
+    def _is_recorded(self, source: Exchange | None, binding: Binding) -> bool:
+        return source is not None and source.durable and self.is_durable(binding.destination)
+
     def is_durable(self, destination: Destination) -> bool:
         if isinstance(destination, Queue):
             return destination.durable
@@ -273,7 +280,8 @@ class VHost:
     def _remove_incoming(self, destination: Destination) -> None:
         for binding in self._incoming.pop(destination, []):
             source = self.exchanges.get(binding.source)
-            self.node.unrecord("binding", binding_key(binding))
+            if self._is_recorded(source, binding):
+                self.node.unrecord("binding", binding_key(binding))
             self.node.events.binding("deleted", self.name, binding)
             if source is not None and source.unbind(binding.identity) is not None:
                 self._delete_if_unused(source)
@@ -281,7 +289,8 @@ class VHost:
     def _forget_binding(self, source: Exchange, binding: Binding) -> None:
         source.unbind(binding.identity)
         self._incoming[binding.destination].remove(binding)
-        self.node.unrecord("binding", binding_key(binding))
+        if self._is_recorded(source, binding):
+            self.node.unrecord("binding", binding_key(binding))
         self.node.events.binding("deleted", self.name, binding)
 
     def _delete_if_unused(self, exchange: Exchange) -> None:

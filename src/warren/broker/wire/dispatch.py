@@ -112,11 +112,32 @@ def _handle(channel: Channel, method: methods.Method) -> None:
     if class_id == 60:
         _handle_basic(channel, method)
     elif class_id == 50:
-        _handle_queue(channel, method)
+        _handle_definition(channel, method)
     elif class_id == 40:
-        _handle_exchange(channel, method)
+        _handle_definition(channel, method)
     else:
         _handle_channel(channel, method)
+
+
+def _handle_definition(channel: Channel, method: methods.Method) -> None:
+    """Whoever hears that something is declared, bound or gone may rely on it, also when another has just done it."""
+    node = channel.connection.node
+    recorded, topology = node.recorded, node.topology
+    if method.id >> 16 == 50:
+        _handle_queue(channel, method)
+    else:
+        _handle_exchange(channel, method)
+    if node.recorded != recorded:
+        channel.connection.hold(node.recorded)
+    elif isinstance(method, methods.QueueDeclare):
+        queue = channel.vhost.queues.get(channel.last_queue)
+        channel.connection.hold(0 if queue is None else queue.recorded)
+    elif isinstance(method, methods.ExchangeDeclare):
+        exchange = channel.vhost.exchanges.get(method.exchange)
+        channel.connection.hold(0 if exchange is None else exchange.recorded)
+    elif node.topology == topology:
+        # It was so already, and nobody knows since when.
+        channel.connection.hold(node.recorded)
 
 
 def _handle_basic(channel: Channel, method: methods.Method) -> None:

@@ -14,7 +14,7 @@ from warren.broker.operate.definitions.section import Names, Section
 from warren.broker.operate.definitions.topology import Bindings, Exchanges, Queues, VHosts
 from warren.broker.rules.document import DefinitionsError, Item, items_of
 from warren.broker.rules.policies import OPERATOR_POLICY, POLICY
-from warren.errors import AmqpError
+from warren.errors import AmqpError, WarrenError
 
 if TYPE_CHECKING:
     from warren.broker.node import Node
@@ -69,8 +69,12 @@ def import_(node: Node, document: dict[str, object], vhost: str | None = None, h
         place.reapply_policies()
 
 
-def restore(node: Node, rows: list[tuple[str, tuple[str, ...], dict[str, object]]]) -> None:
-    """At a start, before the node records. What was recorded was checked when it was made."""
+def restore(node: Node, rows: list[tuple[str, tuple[str, ...], dict[str, object]]]) -> list[str]:
+    """At a start, before the node records. What was recorded was checked when it was made.
+
+    Where a part of it was damaged, what rested on that part cannot be had either. Gives a line for each.
+    """
+    complaints: list[str] = []
     by_kind: dict[str, list[Item]] = {}
     for kind, key, value in rows:
         by_kind.setdefault(kind, []).append(Item(f"stored {kind} {list(key)}", value))
@@ -79,9 +83,13 @@ def restore(node: Node, rows: list[tuple[str, tuple[str, ...], dict[str, object]
     sections[1:1] = [Policies("", OPERATOR_POLICY), VHostLimits("", "vhost_limit")]
     for section in sections:
         for item in by_kind.pop(section.kind, []):
-            _apply(section, item, node)
+            try:
+                _apply(section, item, node)
+            except DefinitionsError as error:
+                complaints.append(str(error))
     for kind in by_kind:
         raise DefinitionsError("", f"nothing is known of the stored kind '{kind}'")
+    return complaints
 
 
 def _apply(section: Section, item: Item, node: Node) -> None:
@@ -89,6 +97,10 @@ def _apply(section: Section, item: Item, node: Node) -> None:
         section.apply(item, node)
     except AmqpError as error:
         raise item.refused(error.explanation) from error
+    except DefinitionsError:
+        raise
+    except WarrenError as error:
+        raise item.refused(str(error)) from error
 
 
 def _sections(hasher: Hasher | None) -> list[Section]:
