@@ -48,16 +48,18 @@ ROUNDS ?= 1000
 STATES ?= 500000
 POINTS ?= 0
 CYCLES ?= 20
+SEEDS ?= 200000
 MESSAGES ?= 5000000
 KILLS ?= 30
 BOUNCES ?= 100
 
 # Each prints a JSON line, and goes on to the next whatever the one before has found.
-faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES, KILLS, BOUNCES
+faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES, KILLS, BOUNCES, SEEDS
 	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
 		"backlog --messages $(MESSAGES)" "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
 		"spark_kills --kills $(KILLS) --bounces $(BOUNCES) --workers $(BOUNCES) --brokers $(KILLS)"; do \
-		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; exit $$failed
+		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; \
+		echo "== replication"; $(BIN)/python -m tests.replication.simulation --seeds $(SEEDS) || failed=1; exit $$failed
 
 check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff check .
@@ -96,6 +98,9 @@ bench-jobs: build ## a million messages archived and replayed, and compared: ben
 	$(BIN)/python -m bench.jobs
 
 build: $(VENV)/.built ## .venv with the compiled package and all extras
+
+cluster: build ## an etcd and three mirrored nodes with traffic, to kill one and watch (needs etcd)
+	$(BIN)/python examples/cluster/run.py
 
 wheel: $(VENV)/.built ## dist/*.whl, which needs no compiler to install, tried in an environment of its own
 	@$(if $(PURE),echo 'a wheel cannot be compiled because $(PURE)' >&2; exit 1,mkdir -p dist && rm -f dist/*.whl)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from warren.config import Config
 from warren.server.alarms import files_used, memory_used
+from warren.server.leadership import Leadership
 from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.listeners import bind
 from warren.server.passwords import Passwords
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 class Assembly:
     """Made and used on a running loop."""
 
-    def __init__(self, config: Config, passwords: Passwords | None = None) -> None:
+    def __init__(
+        self, config: Config, passwords: Passwords | None = None, leadership: Leadership | None = None
+    ) -> None:
         self.config = config
-        self.server = Server(config, passwords, write_archive)
+        self.server = Server(config, passwords, write_archive, leadership)
         self._http: list[HttpService] = []
         self._http_port = -1
 

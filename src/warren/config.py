@@ -111,6 +111,18 @@ class Config:
         "Size at which a file of the message log is full and the next begins.", 32 * MIB, low=4096, high=2**30
     )
 
+    cluster: str = option(
+        "Name of the cluster of mirrored nodes that this one belongs to (`name` in `[cluster]`); empty is none.",
+        "",
+    )
+    etcd: list[str] = option("Addresses of the etcd that a cluster elects its leader by.", [])
+    replication_port: int = option("Port on which nodes of a cluster copy from each other.", 25672, low=0, high=65535)
+    advertise: str = option("Host by which other nodes and clients reach this one; empty is `host`.", "")
+    min_in_sync: int = option("Nodes that must have a message, this one counted, or publishers are blocked.", 1, low=1)
+    lease_seconds: int = option(
+        "How long a cluster's leader that is gone is waited for before another is elected.", 10, low=2, high=600
+    )
+
     node_name: str = option("Name of this node in the API and on the wire.", "warren@localhost")
     cluster_name: str = option("Name of the cluster in the API and on the wire.", "warren@localhost")
     log_level: str = option("How much is logged.", "info", choices=("debug", "info", "warning", "error"))
@@ -137,6 +149,10 @@ class Config:
         return bool(self.tls_cert)
 
 
+# What stands in a table [cluster] goes by shorter names elsewhere.
+_IN_CLUSTER: Final = {"name": "cluster"} | {
+    name: name for name in ("etcd", "replication_port", "advertise", "min_in_sync", "lease_seconds")
+}
 OPTIONS: Final = {field.name: field for field in dataclasses.fields(Config)}
 _TYPES: Final = get_type_hints(Config)
 
@@ -198,10 +214,12 @@ def _from_file(path: str) -> dict[str, object]:
         raise WarrenError(f"{path} is not valid TOML: {error}") from error
     values: dict[str, object] = {}
     for key, value in tree.items():
-        entries = {f"{key}_{inner}": leaf for inner, leaf in value.items()} if isinstance(value, dict) else {key: value}
-        for name, leaf in entries.items():
-            shown = f"{key}.{name.removeprefix(f'{key}_')}" if isinstance(value, dict) else name
-            values[name] = _checked(f"{path}: {shown}", name, leaf)
+        if not isinstance(value, dict):
+            values[key] = _checked(f"{path}: {key}", key, value)
+            continue
+        for inner, leaf in value.items():
+            name = _IN_CLUSTER.get(inner, f"{key}_{inner}") if key == "cluster" else f"{key}_{inner}"
+            values[name] = _checked(f"{path}: {key}.{inner}", name, leaf)
     return values
 
 
@@ -270,6 +288,10 @@ def _check_together(config: Config) -> None:
         )
     if config.prometheus_port > 0 and config.http_port < 0:
         raise WarrenError("prometheus_port needs http_port: with -1 nothing speaks HTTP")
+    if config.cluster and not config.etcd:
+        raise WarrenError("cluster needs etcd: the address of the etcd by which nodes elect their leader")
+    if config.cluster and not config.data_dir:
+        raise WarrenError("cluster needs data_dir: mirrors are copies of what is on disk")
     if config.http_tls and not config.has_tls:
         raise WarrenError("http_tls needs tls_cert: without a certificate there is no TLS")
     if not config.has_tls and (config.tls_key or config.tls_ca):

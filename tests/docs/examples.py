@@ -11,10 +11,13 @@ kind (text, py, ...) are for reading only.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +72,10 @@ class Reader:
         command.chmod(0o755)
 
     def close(self) -> None:
+        # What a document has started in the background and not ended.
+        for path in self._folder.glob("*.pid"):
+            with suppress(ProcessLookupError, ValueError):
+                os.kill(int(path.read_text()), signal.SIGKILL)
         if self._serving is not None:
             self._serving.__exit__(None, None, None)
 

@@ -32,6 +32,8 @@ def marked(guide: Path) -> object:
 def test_the_examples_run_and_print_what_they_say(guide: Path, tmp_path: Path) -> None:
     if "curl" in commands_used(guide) and shutil.which("curl") is None:
         pytest.skip(f"{guide.name} uses curl, which is not installed here")
+    if "etcd" in commands_used(guide) and shutil.which("etcd") is None:
+        pytest.skip(f"{guide.name} uses etcd, which is not installed here")
     reader = Reader(tmp_path)
     try:
         for block in blocks_in(guide):

@@ -17,7 +17,9 @@ MAY_IMPORT = {
     "amqp": set[str](),
     "broker": {"amqp"},
     "store": {"amqp", "broker"},
-    "server": {"amqp", "broker", "store"},
+    # Copies of the store's files on several nodes: it knows disks, and nothing of what is in them.
+    "replication": {"store"},
+    "server": {"amqp", "broker", "store", "replication"},
     "management": {"amqp", "broker", "store", "client"},
     "spark": {"amqp", "broker", "store", "client"},
     # Clients: they may know the wire, and nothing of the broker that they talk to.
@@ -33,7 +35,7 @@ MAY_IMPORT = {
 ENDS = {"cli", "extensions"}
 FOUNDATIONS = {"checksum", "core", "errors", "extras", "config", "__version__"}
 # Whole brokers are put together in these; only the command line stands above them.
-ASSEMBLIES = {"assembly", "testing", "pytest_plugin", "__init__"}
+ASSEMBLIES = {"assembly", "cluster", "testing", "pytest_plugin", "__init__"}
 MAY_IMPORT_ASSEMBLIES = {"cli"}
 
 # The rooms of the broker, along the way of a message. Each may import from those before it that are named here, and
@@ -57,7 +59,7 @@ ROOF = {"node", "turns"}
 # Operators work on the whole node, and nobody else knows of them.
 OPERATORS = "operate"
 
-PURE_FOLDERS = {"amqp", "broker"}
+PURE_FOLDERS = {"amqp", "broker", "replication"}
 IMPURE_MODULES = {
     "asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "queue", "random",
     "secrets", "selectors", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",

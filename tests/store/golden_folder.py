@@ -56,7 +56,10 @@ def publish(world: StoredWorld, made: Message, *names: str) -> None:
 
 
 def make_world() -> StoredWorld:
-    world = StoredWorld(SimulatedDisk(), segment_bytes=SEGMENT_BYTES)
+    return fill_world(StoredWorld(SimulatedDisk(), segment_bytes=SEGMENT_BYTES))
+
+
+def fill_world(world: StoredWorld) -> StoredWorld:
     recover_definitions(world.store, [])
     assert world.store.definitions is not None
     world.node.recorder = world.store.definitions

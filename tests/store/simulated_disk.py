@@ -194,6 +194,11 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
         return self._open(self.entries[name])
 
+    def reopen(self, name: str, size: int) -> int:
+        self._change(f"reopen {name} at {size}")
+        self.entries[name].cut(size)
+        return self.open(name)
+
     def _open(self, inode: Inode) -> int:
         self.next_handle += 1
         self.handles[self.next_handle] = inode

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "archive": ("warren.cli.archive", "archive"),
     "bindings": ("warren.cli.topology", "bindings"),
     "channels": ("warren.cli.clients", "channels"),
+    "cluster": ("warren.cli.cluster", "cluster"),
     "connections": ("warren.cli.clients", "connections"),
     "consume": ("warren.cli.consume", "consume"),
     "consumers": ("warren.cli.clients", "consumers"),

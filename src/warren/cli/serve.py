@@ -55,7 +55,7 @@ serve: Final = click.Command("serve", callback=serve_with, params=options(), hel
 def run(config: Config) -> None:
     logging.basicConfig(level=config.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_live(config))
+        runner.run(_live_in_cluster(config) if config.cluster else _live(config))
 
 
 async def _live(config: Config) -> None:
@@ -69,7 +69,7 @@ async def _live(config: Config) -> None:
         log.info("core: %s", describe_core())
     amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
     print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
-    failure = await _wait_for_the_end(assembly)
+    failure = await _wait_for_the_end(assembly.server.failure)
     await assembly.stop()
     # It may also have come on the way down.
     if failure is None and assembly.server.failure.done():
@@ -78,14 +78,31 @@ async def _live(config: Config) -> None:
         raise WarrenError(f"stopped because {failure}")
 
 
-async def _wait_for_the_end(assembly: Assembly) -> BaseException | None:
+async def _live_in_cluster(config: Config) -> None:
+    # Loaded only now: most brokers are alone.
+    from warren.cluster import ClusterNode
+
+    node = ClusterNode(config)
+
+    def say(role: str) -> None:
+        amqp, http = node.addresses()
+        print(f"warren ready amqp={amqp} http={http} role={role}", flush=True)  # noqa: T201
+
+    node.on_role = say
+    await node.start()
+    failure = await _wait_for_the_end(node.failure)
+    await node.stop()
+    if failure is not None:
+        raise WarrenError(f"stopped because {failure}")
+
+
+async def _wait_for_the_end(failure: asyncio.Future[BaseException]) -> BaseException | None:
     """None when a signal asked for it. A second signal then ends the process at once."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
         loop.add_signal_handler(number, asked.set)
-    failure = assembly.server.failure
     failure.add_done_callback(lambda _: asked.set())
     await asked.wait()
     for number in signals:

@@ -14,6 +14,7 @@ from warren.broker.queue.awaiting import Awaiting
 from warren.broker.world import Login
 from warren.server.archiver import Archiver
 from warren.server.clock import Clock
+from warren.server.leadership import Leadership
 from warren.server.passwords import Passwords
 from warren.server.syncer import Syncer
 from warren.server.timers import DeadlineTimer
@@ -22,6 +23,10 @@ log = logging.getLogger("warren")
 
 # Hashing is slow on purpose; more threads than this would only let a flood of logins take all cores.
 PASSWORD_THREADS = 2
+
+
+class LeadershipLost(Exception):
+    """Not the disk failed: what was not answered is another's to answer."""
 
 
 class AwaitingFuture(Awaiting):
@@ -57,12 +62,20 @@ class LoopHost:
         self._is_held = False
         self._syncer: Syncer | None = None
         self._archiver: Archiver | None = None
+        self._leadership: Leadership | None = None
         self.is_halted = False
         self._waiting: set[asyncio.Future[bool]] = set()
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
 
-    def attach(self, node: Node, syncer: Syncer | None = None, archiver: Archiver | None = None) -> None:
+    def attach(
+        self,
+        node: Node,
+        syncer: Syncer | None = None,
+        archiver: Archiver | None = None,
+        leadership: Leadership | None = None,
+    ) -> None:
         self._node = node
+        self._leadership = leadership
         self._syncer = syncer
         self._archiver = archiver
         self._timer = DeadlineTimer(self.loop, node, self.clock, self.tick)
@@ -141,8 +154,13 @@ class LoopHost:
         node, timer = self._node, self._timer
         if node is None or timer is None or self.is_halted:
             return
+        if self._leadership is not None and not self._leadership.may_speak():
+            self._on_fatal(LeadershipLost("another node may lead by now"))
+            return
         try:
             node.flush()
+            if self._leadership is not None:
+                self._leadership.pump()
             syncer = self._syncer
             while syncer is not None and syncer.kick():
                 # Confirms that waited for it go out in the same turn.

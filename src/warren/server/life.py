@@ -26,7 +26,8 @@ from warren.server.archiver import Archiver, WriteArchive
 from warren.server.clock import Clock
 from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder, make_durably
-from warren.server.host import LoopHost
+from warren.server.host import LeadershipLost, LoopHost
+from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
 from warren.server.passwords import Passwords
 from warren.server.plugins import made_from
@@ -52,7 +53,11 @@ class Server:
     """Made and used on a running loop."""
 
     def __init__(
-        self, config: Config, passwords: Passwords | None = None, write_archive: WriteArchive | None = None
+        self,
+        config: Config,
+        passwords: Passwords | None = None,
+        write_archive: WriteArchive | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
@@ -64,6 +69,8 @@ class Server:
         self.roster = Roster()
         self.listeners: list[Listener] = []
         self._folder = DataFolder(config.data_dir) if config.data_dir else None
+        # Of a cluster's node, who holds the data folder as long as it lives.
+        self._leadership = leadership
         self._store: LogStore | None = None
         self._syncer: Syncer | None = None
         self._write_archive = write_archive
@@ -75,7 +82,8 @@ class Server:
         """Raises WarrenError, and leaves nothing open, when the configuration cannot be met."""
         try:
             if self._folder is not None:
-                self._folder.open()
+                if self._leadership is None:
+                    self._folder.open()
                 self._store = self._open_store(self._folder.path / MESSAGES)
             self.node = self._make_node()
             if self._store is not None:
@@ -87,10 +95,15 @@ class Server:
                         line,
                         self.config.data_dir,
                     )
-                self._syncer = Syncer(self.loop, self._store, self.host.wake, self._fatal, self._is_one_alone)
+                self._syncer = Syncer(
+                    self.loop, self._store, self.host.wake, self._fatal, self._is_one_alone, self._leadership
+                )
                 if self._write_archive is not None:
                     self._archiver = Archiver(self.loop, self._store.streams, self._write_archive, self.host.wake)
-            self.host.attach(self.node, self._syncer, self._archiver)
+            self.host.attach(self.node, self._syncer, self._archiver, self._leadership)
+            if self._leadership is not None and self._syncer is not None:
+                self._leadership.watch(self._syncer.mirrored)
+                await self._leadership.wait_open()
             self._alarms = self._watch()
             self.listeners = await listen(self.loop, self.config, self._make_transport)
         except BaseException:
@@ -129,7 +142,8 @@ class Server:
     def _open_store(self, folder: Path) -> LogStore:
         try:
             make_durably(folder)
-            store = recover(RealDisk(folder), self.config.store_segment_bytes)
+            disk = RealDisk(folder) if self._leadership is None else self._leadership.make_disk(folder)
+            store = recover(disk, self.config.store_segment_bytes)
         except OSError as error:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
         if self._write_archive is not None:
@@ -163,6 +177,14 @@ class Server:
     def _make_transport(self) -> AmqpTransport:
         return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host)
 
+    def adopt(self, transport: asyncio.Transport, peer: tuple[str, int], data: bytes) -> None:
+        """A client that came by way of another node, which says whence."""
+        adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, peer)
+        transport.set_protocol(adopted)
+        adopted.connection_made(transport)
+        if data:
+            adopted.data_received(data)
+
     def _make_node(self) -> Node:
         rows = self._open_definitions()
         recorder = None if self._store is None else self._store.definitions
@@ -188,6 +210,13 @@ class Server:
         folder = None if self._folder is None else self._folder.path
         return AlarmWatch(self.loop, self._set_alarm, self.memory_limit, self.config.disk_limit, folder)
 
+    def give_up(self) -> None:
+        """Another leads: nothing that waits is answered, and nothing more is written."""
+        self._fatal(LeadershipLost("another node leads"))
+
+    def disk_stall(self) -> float:
+        return 0.0 if self._syncer is None else self._syncer.stalled_for()
+
     def disk_free(self) -> int:
         return disk_free(Path.cwd() if self._folder is None else self._folder.path)
 
@@ -199,7 +228,10 @@ class Server:
         self.host.wake()
 
     def _fatal(self, error: BaseException) -> None:
-        log.critical("the data folder failed, so nothing can be promised any more: %s", error)
+        if isinstance(error, LeadershipLost):
+            log.warning("this node does not lead any more: %s", error)
+        else:
+            log.critical("the data folder failed, so nothing can be promised any more: %s", error)
         self.host.halt()
         if not self.failure.done():
             self.failure.set_result(error)
@@ -214,7 +246,7 @@ class Server:
             self._syncer.close()
         if self._store is not None:
             self._store.close()
-        if self._folder is not None:
+        if self._folder is not None and self._leadership is None:
             self._folder.close()
 
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, Protocol
 
 from warren.store.chores import Chore, SyncJob
 from warren.store.compaction import compact, sparse_segment
@@ -27,6 +27,16 @@ QUICK_ENOUGH: Final = 16
 FEW: Final = 8
 
 
+class Mirrors(Protocol):
+    """Those who must have it too before anything is answered."""
+
+    def last_op(self) -> int: ...
+
+    def has(self, op: int) -> bool: ...
+
+    def answered(self, op: int) -> None: ...
+
+
 class Syncer:
     def __init__(
         self,
@@ -35,16 +45,22 @@ class Syncer:
         wake: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
         is_one_alone: Callable[[], bool],
+        mirrors: Mirrors | None = None,
     ) -> None:
         self._loop = loop
         self._store = store
         self._wake = wake
         self._on_fatal = on_fatal
         self._is_one_alone = is_one_alone
+        self._mirrors = mirrors
+        # The last op that the sync under way is for, and the sync itself while it is durable here but not there.
+        self._op = 0
+        self._unmirrored: tuple[SyncJob, float] | None = None
         # Syncs in a row that were quick.
         self._quick = 0
         self._work: SimpleQueue[SyncJob | Chore | None] = SimpleQueue()
         self._is_busy = False
+        self._given_at = 0.0
         self._has_failed = False
         self._has_synced = False
         self._idle = asyncio.Event()
@@ -62,14 +78,23 @@ class Syncer:
             return False
         if isinstance(work, SyncJob) and self._is_for_one_alone(work):
             return self._account_for(work, *self._timed(work))
+        if self._mirrors is not None:
+            self._op = self._mirrors.last_op()
         self._is_busy = True
         self._idle.clear()
+        self._given_at = time.monotonic()
         self._work.put(work)
         return False
 
+    def stalled_for(self) -> float:
+        """Seconds that the disk has been at one piece of work."""
+        is_at_it = self._is_busy and self._unmirrored is None
+        return time.monotonic() - self._given_at if is_at_it else 0.0
+
     def _is_for_one_alone(self, job: SyncJob) -> bool:
         return (
-            self._quick >= QUICK_ENOUGH
+            self._mirrors is None
+            and self._quick >= QUICK_ENOUGH
             and job.position - self._store.synced <= FEW
             and not job.new_names
             and self._is_one_alone()
@@ -81,6 +106,12 @@ class Syncer:
         work: SyncJob | Chore | None = chore or self._store.begin_sync() or self._store.next_chore()
         self._has_synced = isinstance(work, SyncJob)
         return work
+
+    def mirrored(self) -> None:
+        """More is durable elsewhere, or fewer are waited for."""
+        if self._unmirrored is not None and self._mirrors is not None and self._mirrors.has(self._op):
+            (job, seconds), self._unmirrored = self._unmirrored, None
+            self._done(job, seconds, None)
 
     async def finish(self) -> None:
         """Until everything written is durable."""
@@ -112,6 +143,11 @@ class Syncer:
 
     def _done(self, work: SyncJob | Chore, seconds: float, error: BaseException | None) -> None:
         """The loop hears of what the thread did."""
+        if error is None and isinstance(work, SyncJob) and self._mirrors is not None:
+            if not self._mirrors.has(self._op):
+                self._unmirrored = (work, seconds)
+                return
+            self._mirrors.answered(self._op)
         self._is_busy = False
         if self._account_for(work, seconds, error):
             self._wake()

@@ -84,8 +84,18 @@ class Roster:
 
 
 class AmqpTransport(asyncio.Protocol):
-    def __init__(self, node: Node, clock: Clock, loop: asyncio.AbstractEventLoop, roster: Roster, turns: Turns) -> None:
+    def __init__(
+        self,
+        node: Node,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        roster: Roster,
+        turns: Turns,
+        peer: tuple[str, int] | None = None,
+    ) -> None:
         self._node = node
+        # Whence it came first, if by way of another node.
+        self._peer = peer
         self._turns = turns
         self._clock = clock
         self._loop = loop
@@ -103,7 +113,7 @@ class AmqpTransport(asyncio.Protocol):
         plain_socket = stream.get_extra_info("socket")
         # Deliveries are already joined into one write per turn: waiting for more only adds delay.
         plain_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer_host, peer_port = address_of(stream.get_extra_info("peername"))
+        peer_host, peer_port = self._peer or address_of(stream.get_extra_info("peername"))
         host, port = address_of(stream.get_extra_info("sockname"))
         encrypted = stream.get_extra_info("ssl_object")
         try:

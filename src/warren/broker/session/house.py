@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from warren.broker.session.credit import Credit
 
 # As publishers are told of them.
-_ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors"}
+_ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors", "replication": "nodes in sync"}
 
 
 class House(Realm):

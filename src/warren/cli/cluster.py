@@ -1,0 +1,192 @@
+"""`warren cluster`: begin a cluster of mirrored nodes, look at it, move the lead. It talks to etcd, not to nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from warren.errors import WarrenError
+from warren.server.etcd import Etcd
+from warren.server.folder import DataFolder
+from warren.server.identity import FILE_NAME, Identity
+from warren.server.membership import LEADER, MEMBERS_KEY, SECRET, TRANSFER, initialise, view_of
+
+_SECONDS: Final = 5.0
+
+
+def of_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """The two options that every command needs."""
+    name = click.option("--cluster", envvar="WARREN_CLUSTER", required=True, metavar="NAME", help="The cluster's name.")
+    etcd = click.option(
+        "--etcd", envvar="WARREN_ETCD", required=True, metavar="URL[,URL]", help="Where etcd is: http://HOST:2379."
+    )
+    return name(etcd(command))
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="For scripts.")
+data_dir_option = click.option(
+    "--data-dir", envvar="WARREN_DATA_DIR", default="warren-data", type=click.Path(path_type=Path), show_default=True
+)
+
+
+def _etcd(name: str, urls: str) -> Etcd:
+    return Etcd([url.strip() for url in urls.split(",") if url.strip()], name, _SECONDS)
+
+
+def _keys(name: str, urls: str) -> tuple[Etcd, dict[str, dict[str, Any]]]:
+    etcd = _etcd(name, urls)
+    keys = etcd.read()
+    if SECRET not in keys or MEMBERS_KEY not in keys:
+        raise WarrenError(f"there is no cluster '{name}' in etcd: begin it with `warren cluster init`")
+    return etcd, keys
+
+
+def _say(as_json: bool, facts: dict[str, object], text: str) -> None:
+    click.echo(json.dumps(facts) if as_json else text)
+
+
+@click.group()
+def cluster() -> None:
+    """Mirrored nodes: one leads, the others keep a copy of all that is durable, and one of them takes over.
+
+    See docs/replication.md for three nodes in ten minutes.
+    """
+
+
+@cluster.command()
+@of_cluster
+@data_dir_option
+@json_option
+def init(cluster: str, etcd: str, data_dir: Path, as_json: bool) -> None:
+    """Begin a cluster with the node whose data folder this is. What it has, all nodes will have; it need not run."""
+    folder = DataFolder(str(data_dir))
+    folder.open()
+    try:
+        identity = Identity(data_dir, cluster)
+        initialise(_etcd(cluster, etcd), cluster, identity.uuid)
+    finally:
+        folder.close()
+    _say(as_json, {"cluster": cluster, "node": identity.uuid}, f"cluster {cluster} begins with node {identity.uuid}")
+
+
+@cluster.command()
+@of_cluster
+@json_option
+def status(cluster: str, etcd: str, as_json: bool) -> None:
+    """Who leads, who is in sync, and how far the others are behind."""
+    _, keys = _keys(cluster, etcd)
+    nodes = nodes_of(keys)
+    if as_json:
+        leader = keys.get(LEADER)
+        epoch = 0 if leader is None else leader["create_revision"]
+        click.echo(json.dumps({"cluster": cluster, "epoch": epoch, "nodes": nodes}, indent=2))
+        return
+    table = Table("node", "role", "in sync", "amqp", "version", "behind")
+    for node in nodes:
+        behind = f"{node['lag_ops']} ops, {node['lag_bytes']} bytes" if node["role"] == "follower" else ""
+        is_in = "yes" if node["in_sync"] else "no"
+        table.add_row(str(node["uuid"]), str(node["role"]), is_in, str(node["amqp"]), str(node["version"]), behind)
+    Console(soft_wrap=True).print(table)
+    if not any(node["role"] == "leader" for node in nodes):
+        click.echo("nobody leads")
+
+
+def nodes_of(keys: dict[str, dict[str, Any]]) -> list[dict[str, object]]:
+    """Those that are there, and those in the in-sync set that are not."""
+    view = view_of(keys)
+    present = {
+        name.removeprefix("members/"): entry["value"] for name, entry in keys.items() if name.startswith("members/")
+    }
+    lags: dict[str, dict[str, int]] = next(
+        (about.get("lag", {}) for about in present.values() if about.get("role") == "leader"), {}
+    )
+    nodes: list[dict[str, object]] = []
+    for uuid in sorted({*present, *view.members}):
+        about = present.get(uuid, {})
+        is_leader = view.leader is not None and view.leader.uuid == uuid
+        lag = lags.get(uuid, {})
+        nodes.append(
+            {
+                "uuid": uuid,
+                "name": about.get("node", ""),
+                "role": "leader" if is_leader else "follower" if about else "gone",
+                "in_sync": uuid in view.members,
+                "amqp": about.get("amqp", ""),
+                "http": about.get("http", ""),
+                "version": about.get("version", ""),
+                "lag_ops": lag.get("ops", 0),
+                "lag_bytes": lag.get("bytes", 0),
+            }
+        )
+    return nodes
+
+
+@cluster.command()
+@of_cluster
+@click.argument("node", required=False, default="")
+@json_option
+def transfer(cluster: str, etcd: str, node: str, as_json: bool) -> None:
+    """Let another node lead: NODE, or whichever of those in sync is first. Clients reconnect; nothing is lost."""
+    client, keys = _keys(cluster, etcd)
+    view = view_of(keys)
+    if view.leader is None:
+        raise WarrenError("nobody leads at the moment")
+    if node and node not in view.members:
+        raise WarrenError(f"{node} is not in sync: {', '.join(sorted(view.members))} are")
+    if view.members == {view.leader.uuid}:
+        raise WarrenError("only the leader is in sync: nobody could take over")
+    client.put(TRANSFER, {"to": node})
+    _say(as_json, {"asked": node or "anybody"}, f"{view.leader.uuid} is asked to hand over to {node or 'another node'}")
+
+
+@cluster.command()
+@of_cluster
+@click.argument("node")
+@json_option
+def forget(cluster: str, etcd: str, node: str, as_json: bool) -> None:
+    """Take a node that is gone for good off the list."""
+    client, keys = _keys(cluster, etcd)
+    view = view_of(keys)
+    if f"members/{node}" in keys:
+        raise WarrenError(f"{node} is running: stop it first")
+    if node in view.members:
+        raise WarrenError(
+            f"{node} is in sync: the leader takes it out by itself; without a leader, see `warren cluster force-leader`"
+        )
+    client.delete(f"members/{node}")
+    _say(as_json, {"forgotten": node}, f"{node} is not known any more")
+
+
+@cluster.command("force-leader")
+@of_cluster
+@data_dir_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def force_leader(cluster: str, etcd: str, data_dir: Path, yes: bool, as_json: bool) -> None:
+    """Let the node of this data folder lead although it is not in sync, because all that were are lost for good.
+
+    What was confirmed since it fell behind is lost with them.
+    """
+    client, keys = _keys(cluster, etcd)
+    view = view_of(keys)
+    if view.leader is not None:
+        raise WarrenError(f"{view.leader.uuid} leads: there is nothing to force")
+    if not (data_dir / FILE_NAME).exists():
+        raise WarrenError(f"{data_dir} is not the data folder of a node")
+    uuid = Identity(data_dir, cluster).uuid
+    if not yes:
+        click.confirm(
+            f"In sync are {', '.join(sorted(view.members))}. What was confirmed and is not in {data_dir} is lost for "
+            "good. Go on?",
+            abort=True,
+        )
+    value = {"epoch": 0, "members": [uuid]}
+    if not client.put_if([(LEADER, "CREATE", 0), (MEMBERS_KEY, "MOD", view.revision)], MEMBERS_KEY, value):
+        raise WarrenError("the cluster has changed meanwhile: look at `warren cluster status`")
+    _say(as_json, {"node": uuid}, f"{uuid} leads when it is started")

@@ -1,0 +1,423 @@
+"""A node of a cluster, from start to stop: it follows, and leads when it is elected.
+
+Where it leads there is a whole broker (assembly.py); where it follows, a thread that copies the leader's files and
+ports that pass clients on. docs/replication.md is for those who run it, decision 0023 for why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from warren import __version__
+from warren.assembly import Assembly, name_of
+from warren.config import Config
+from warren.errors import WarrenError
+from warren.replication.election import Member, Request, Role
+from warren.server.etcd import Etcd, EtcdError
+from warren.server.folder import DataFolder, make_durably
+from warren.server.following import Following
+from warren.server.identity import Identity
+from warren.server.leadership import HEARTBEAT_MS, Leadership, Peer, now_ms
+from warren.server.listeners import bind
+from warren.server.membership import TRANSFER, Desk
+from warren.server.passing import Passage, Whereabouts
+from warren.server.passwords import Passwords
+from warren.server.soundness import damage_in
+from warren.store.inspect import MESSAGES
+
+log = logging.getLogger("warren.cluster")
+
+_TICK: Final = 0.02
+# Seconds that the disk may be at one piece of work before a leader gives up its place.
+_DISK_PATIENCE: Final = 5.0
+# Seconds in which one that has just resigned, or is not the one that an operator wants, leaves the place to others.
+_HOLD_BACK: Final = 3.0
+_HAND_OVER: Final = 2.0
+# Between two attempts to reach the leader.
+_AGAIN: Final = 0.25
+# That recovery may take.
+_RECOVERY: Final = 600.0
+
+
+class ClusterNode:
+    """Made and used on a running loop."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = _with_ports(config)
+        if config.cluster_name == Config().cluster_name:
+            self.config = replace(self.config, cluster_name=config.cluster)
+        self.loop = asyncio.get_running_loop()
+        self.host = config.advertise or config.host
+        self._folder = DataFolder(config.data_dir)
+        self._messages = Path(config.data_dir) / MESSAGES
+        self._passwords = Passwords()
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="warren-etcd")
+        self._replication: list[asyncio.Server] = []
+        self._passage: Passage | None = None
+        self._following: Following | None = None
+        self.assembly: Assembly | None = None
+        self._leadership: Leadership | None = None
+        self._task: asyncio.Task[None] | None = None
+        # None until somebody has looked.
+        self._is_sound: bool | None = None
+        self._asking: asyncio.Future[None] | None = None
+        self._looking: asyncio.Future[list[str]] | None = None
+        self._held_back_until = 0.0
+        self._followed_at = 0.0
+        self._ticked_at = 0
+        # Told when the role has changed: "leader", "follower".
+        self.role = ""
+        self.on_role: Callable[[str], None] = lambda role: None
+        # Resolves with the error when the node cannot go on.
+        self.failure: asyncio.Future[BaseException] = self.loop.create_future()
+
+    # -- from start to stop ----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        self._folder.open()
+        try:
+            make_durably(self._messages)
+            self.identity = Identity(self._folder.path, self.config.cluster)
+            self._new_member()
+            await self._first_look()
+            sockets = bind(self.config.host, self.config.replication_port)
+            for each in sockets:
+                self._replication.append(await self.loop.create_server(self._new_peer, sock=each))
+        except BaseException:
+            await self._close()
+            raise
+        self._task = asyncio.create_task(self._live(), name="warren-cluster")
+
+    async def _first_look(self) -> None:
+        request = self.member.next_request(now_ms())
+        assert request is not None
+        try:
+            answer = await self.loop.run_in_executor(self._threads, self.desk.carry_out, request)
+        except EtcdError as error:
+            raise WarrenError(str(error)) from error
+        self.member.answered(request, answer, now_ms())
+        if not self.desk.secret:
+            raise WarrenError(
+                f"there is no cluster '{self.config.cluster}' in etcd: begin it with `warren cluster init` on the node "
+                "whose data it is to have"
+            )
+
+    def _new_member(self) -> None:
+        """As a new process would be: with a name and a lease of its own."""
+        process = secrets.token_hex(8)
+        ttl = self.config.lease_seconds
+        self.member = Member(self.identity.uuid, process, ttl * 1000)
+        about = {
+            "node": self.config.node_name,
+            "version": __version__,
+            "amqp": name_of((self.host, self.config.amqp_port)),
+            "http": "" if self.config.http_port < 0 else f"http://{name_of((self.host, self.config.http_port))}",
+            "replication": [self.host, self.config.replication_port],
+            "role": "follower",
+        }
+        etcd = Etcd(self.config.etcd, self.config.cluster, max(1.0, ttl / 4))
+        self.desk = Desk(etcd, self.identity.uuid, process, ttl, about)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self.assembly is not None:
+            await self._hand_over()
+        await self._stop_following()
+        await self._close()
+
+    async def _close(self) -> None:
+        for server in self._replication:
+            server.close()
+        try:
+            if hasattr(self, "desk") and self.desk.lease:
+                await self.loop.run_in_executor(self._threads, self.desk.etcd.revoke, self.desk.lease)
+        except EtcdError as error:
+            log.warning("the lease is left to end by itself: %s", error)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._folder.close()
+
+    # -- living ----------------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        try:
+            while True:
+                self._ask_etcd()
+                await self._look_after_role()
+                if self._leadership is not None and now_ms() - self._ticked_at >= HEARTBEAT_MS:
+                    self._ticked_at = now_ms()
+                    await self._tick_leadership(self._leadership)
+                await asyncio.sleep(_TICK)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # Whoever waits for the node hears of it.
+            log.exception("the node cannot go on")
+            if not self.failure.done():
+                self.failure.set_result(error)
+
+    def _ask_etcd(self) -> None:
+        member = self.member
+        member.is_fit = not self.identity.is_copying and self._may_try()
+        if self.assembly is not None and self.assembly.server.disk_stall() > _DISK_PATIENCE:
+            # Who cannot write must not keep the place: the lease ends.
+            return
+        request = member.next_request(now_ms())
+        if request is not None:
+            self._asking = asyncio.ensure_future(self._carry_out(member, self.desk, request))
+
+    async def _carry_out(self, member: Member, desk: Desk, request: Request) -> None:
+        try:
+            answer = await self.loop.run_in_executor(self._threads, desk.carry_out, request)
+        except EtcdError as error:
+            log.warning("%s", error)
+            member.failed(request, now_ms())
+        except RuntimeError:
+            # The node is being closed.
+            return
+        else:
+            member.answered(request, answer, now_ms())
+
+    def _may_try(self) -> bool:
+        """Whether to stand in an election now, if there is one."""
+        view = self.member.view
+        if view is None or view.leader is not None or time.monotonic() < self._held_back_until:
+            return False
+        if view.members == {self.identity.uuid}:
+            # Damaged or not, nobody has more.
+            return True
+        if self._is_sound is None and self._following is None and self._looking is None:
+            self._looking = self.loop.run_in_executor(None, damage_in, self._messages)
+            self._looking.add_done_callback(self._looked)
+        return self._is_sound is True
+
+    def _looked(self, found: asyncio.Future[list[str]]) -> None:
+        self._looking = None
+        if found.cancelled():
+            return
+        for line in found.result():
+            log.error("this node does not lead: %s", line)
+        self._is_sound = not found.result()
+
+    async def _look_after_role(self) -> None:
+        member = self.member
+        if member.role is Role.LEADER and self.assembly is None:
+            await self._begin_to_lead()
+        elif self.assembly is not None and (member.role is not Role.LEADER or self.assembly.server.failure.done()):
+            await self._stop_leading()
+        elif member.role is Role.FOLLOWER:
+            await self._follow()
+        elif member.role is Role.STOPPED and self.assembly is None:
+            self._new_member()
+
+    def _became(self, role: str) -> None:
+        if role != self.role:
+            self.role = role
+            log.info("this node is a %s", role)
+            self.on_role(role)
+
+    # -- leading ---------------------------------------------------------------------------------------------------
+
+    async def _begin_to_lead(self) -> None:
+        member = self.member
+        await self._stop_following()
+        if member.epoch > self.identity.epoch:
+            self.identity.remember_epoch(member.epoch)
+        assert member.view is not None
+        log.info("elected in epoch %d", member.epoch)
+        leadership = Leadership(member, set(member.view.members), self._present(), self.loop)
+        self._leadership = leadership
+        assembly = Assembly(self.config, self._passwords, leadership)
+        pacemaker = Pacemaker(self.config, self.desk.lease, leadership.is_recovered)
+        starting = asyncio.ensure_future(assembly.start())
+        while not starting.done():
+            # Meanwhile followers join, and the lease goes on.
+            self._ask_etcd()
+            leadership.tick()
+            if member.role is not Role.LEADER:
+                starting.cancel()
+            await asyncio.wait([starting], timeout=HEARTBEAT_MS / 1000 / 5)
+        pacemaker.stop()
+        if starting.cancelled() or starting.exception() is not None:
+            leadership.end()
+            self._leadership = None
+            if starting.cancelled():
+                self._new_member()
+                return
+            await starting
+        self.assembly = assembly
+        self.desk.about = {**self.desk.about, "role": "leader"}
+        self._became("leader")
+
+    async def _tick_leadership(self, leadership: Leadership) -> None:
+        leadership.tick()
+        replicas = leadership.replicas
+        node = None if self.assembly is None else self.assembly.server.node
+        if node is not None:
+            is_short = len(replicas.members) < self.config.min_in_sync
+            if is_short != node.alarms.get("replication", False):
+                node.set_alarm("replication", is_short)
+                node.host.wake()
+        self.desk.about = {**self.desk.about, "role": "leader", "epoch": replicas.epoch, "lag": leadership.lag()}
+        view = self.member.view
+        if view is not None and view.transfer is not None and self.role == "leader":
+            await self._transfer(view.transfer, replicas.members)
+
+    async def _transfer(self, to: str, members: set[str]) -> None:
+        others = members - {self.identity.uuid}
+        await self.loop.run_in_executor(self._threads, self.desk.etcd.delete, TRANSFER)
+        if not others or (to and to not in others):
+            log.warning("nobody else is in sync, so this node goes on leading")
+            return
+        await self._hand_over()
+        self._held_back_until = time.monotonic() + _HOLD_BACK
+        self._new_member()
+        self._became("follower")
+
+    async def _hand_over(self) -> None:
+        """In order: clients are told, everything is everywhere, then the place is free."""
+        assembly, leadership = self.assembly, self._leadership
+        if assembly is None or leadership is None:
+            return
+        await assembly.stop()
+        leadership.pump()
+        await leadership.wait_mirrored(_HAND_OVER)
+        self.member.resign()
+        try:
+            await self.loop.run_in_executor(self._threads, self.desk.etcd.revoke, self.desk.lease)
+        except EtcdError as error:
+            log.warning("%s", error)
+        leadership.resigned()
+        await asyncio.sleep(_TICK)
+        leadership.end()
+        self.assembly = self._leadership = None
+
+    async def _stop_leading(self) -> None:
+        """Another may lead already: nothing more is said to anybody."""
+        assembly, leadership = self.assembly, self._leadership
+        assert assembly is not None
+        assert leadership is not None
+        leadership.is_over = True
+        assembly.server.give_up()
+        await assembly.stop(0)
+        leadership.end()
+        self.assembly = self._leadership = None
+        failure = assembly.server.failure.result() if assembly.server.failure.done() else None
+        if isinstance(failure, OSError):
+            raise failure
+        self._is_sound = None
+        self._new_member()
+        self._became("follower")
+
+    def _new_peer(self) -> Peer:
+        return Peer(lambda: self.desk.secret, lambda: self._leadership, self._adopt)
+
+    def _adopt(self, transport: asyncio.Transport, peer: tuple[str, int], data: bytes) -> None:
+        if self.assembly is None:
+            transport.close()
+        else:
+            self.assembly.server.adopt(transport, peer, data)
+
+    # -- following -------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        if self._passage is None:
+            self._passage = Passage(self.identity.uuid, lambda: self.desk.secret, self._leader)
+            await self._passage.open(self.config.host, self.config.amqp_port, self.config.http_port)
+        view, leader = self.member.view, self._leader()
+        if view is None or view.leader is None or leader is None or view.leader.uuid == self.identity.uuid:
+            return
+        self._became("follower")
+        if self._following is None and time.monotonic() - self._followed_at > _AGAIN:
+            self._is_sound = None
+            self._followed_at = time.monotonic()
+            self._following = Following(
+                leader.replication, self.desk.secret, self.identity.uuid, self.identity, self._messages, self._ended
+            )
+
+    def _present(self) -> set[str]:
+        """Nodes whose lease has not ended."""
+        return {name.removeprefix("members/") for name in self.desk.keys or {} if name.startswith("members/")}
+
+    def _leader(self) -> Whereabouts | None:
+        value = self.desk.leader_value()
+        if value is None:
+            return None
+        host, port = value["replication"]
+        return Whereabouts((str(host), int(port)), str(value["http"]))
+
+    def _ended(self, has_resigned: bool) -> None:
+        """In the follower's thread."""
+        self.loop.call_soon_threadsafe(self._lost_leader)
+
+    def _lost_leader(self) -> None:
+        self._following = None
+        self.member.hurry()
+
+    async def _stop_following(self) -> None:
+        following, self._following = self._following, None
+        if following is not None:
+            following.stop()
+            while not await self.loop.run_in_executor(None, following.join, 1.0):
+                log.warning("the disk does not answer: waiting for it")
+        passage, self._passage = self._passage, None
+        if passage is not None:
+            await passage.close()
+
+    def addresses(self) -> tuple[str, str]:
+        http = self.config.http_port
+        return name_of((self.config.host, self.config.amqp_port)), name_of((self.config.host, http))
+
+
+class Pacemaker:
+    """Renews the lease while what is on disk is read, for which the loop is not free: a large store must not cost its
+    node the lead. For so long only as such a thing may take."""
+
+    def __init__(self, config: Config, lease: int, is_recovered: threading.Event) -> None:
+        self._etcd = Etcd(config.etcd, config.cluster, max(1.0, config.lease_seconds / 4))
+        self._lease = lease
+        self._every = config.lease_seconds / 3
+        self._is_recovered = is_recovered
+        self._thread = threading.Thread(target=self._run, name="warren-pacemaker", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        end = time.monotonic() + _RECOVERY
+        while not self._is_recovered.wait(self._every) and time.monotonic() < end:
+            try:
+                self._etcd.keep_alive(self._lease)
+            except EtcdError as error:
+                log.warning("%s", error)
+        self._etcd.close()
+
+    def stop(self) -> None:
+        self._is_recovered.set()
+        self._thread.join()
+
+
+def _with_ports(config: Config) -> Config:
+    """Where any port will do: one that stays the same in both roles."""
+
+    def chosen(port: int) -> int:
+        if port != 0:
+            return port
+        sockets = bind(config.host, 0)
+        number: int = sockets[0].getsockname()[1]
+        for each in sockets:
+            each.close()
+        return number
+
+    changes: dict[str, Any] = {name: chosen(getattr(config, name)) for name in ("amqp_port", "replication_port")}
+    if config.http_port == 0:
+        changes["http_port"] = chosen(0)
+    return replace(config, **changes)

@@ -1,0 +1,59 @@
+"""Files as nodes compare and copy them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Final
+
+from warren.replication import messages
+from warren.replication.messages import BLOCK, DIGEST_SIZE, PeerMessage
+from warren.store.disk import Disk
+
+# Being written by `replace`: it is the file of that name when it is done.
+UNFINISHED: Final = ".new"
+
+
+def digests_of(disk: Disk, name: str, size: int) -> bytes:
+    """Of the whole blocks and the rest that the first `size` bytes of a file consist of."""
+    found = b""
+    handle = disk.open(name)
+    try:
+        for offset in range(0, size, BLOCK):
+            data = disk.read(handle, min(BLOCK, size - offset), offset)
+            found += blake2b(data, digest_size=DIGEST_SIZE).digest()
+    finally:
+        disk.close(handle)
+    return found
+
+
+def copy_differences(disk: Disk, files: dict[str, int], have: dict[str, bytes]) -> Iterator[PeerMessage]:
+    """What a follower that has those digests needs to have these files. A file that goes meanwhile is left out: the op
+    that removes it comes later."""
+    for name, size in files.items():
+        try:
+            handle = disk.open(name)
+        except FileNotFoundError:
+            continue
+        try:
+            yield from _from_first_difference(disk, handle, name, size, have.get(name))
+        finally:
+            disk.close(handle)
+
+
+def _from_first_difference(
+    disk: Disk, handle: int, name: str, size: int, digests: bytes | None
+) -> Iterator[PeerMessage]:
+    differs = digests is None
+    if digests is None:
+        yield messages.file_from(name, 0)
+        digests = b""
+    for index, offset in enumerate(range(0, size, BLOCK)):
+        data = disk.read(handle, min(BLOCK, size - offset), offset)
+        if not differs:
+            own = blake2b(data, digest_size=DIGEST_SIZE).digest()
+            if digests[index * DIGEST_SIZE : (index + 1) * DIGEST_SIZE] == own:
+                continue
+            differs = True
+            yield messages.file_from(name, offset)
+        yield PeerMessage(messages.DATA, data)

@@ -1,0 +1,157 @@
+"""What nodes say to each other: kind(1) length(4) payload, after both have proved that they know the secret.
+
+follower  HELLO            who I am, and the highest epoch that I know of
+leader    MANIFEST         the files as they were at an op, with their sizes
+follower  HAVE             what I have of them: a digest for every block
+leader    FILE, DATA ...   from where a file differs, and its bytes from there on
+leader    CAUGHT_UP        that was all
+leader    OPS ...          what came since, as it happens
+follower  ACK              all up to this op is durable here
+leader    HEARTBEAT        I am still here, and this much is durable everywhere
+leader    RESIGNED         I have stopped, in order: somebody else may begin
+either    FENCED           I know of a higher epoch than yours
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from warren.replication.ops import Op, decode_ops
+
+HELLO: Final = 1
+MANIFEST: Final = 2
+HAVE: Final = 3
+FILE: Final = 4
+DATA: Final = 5
+CAUGHT_UP: Final = 6
+OPS: Final = 7
+ACK: Final = 8
+HEARTBEAT: Final = 9
+RESIGNED: Final = 10
+FENCED: Final = 11
+
+HEAD: Final = struct.Struct(">BI")
+_PAIR: Final = struct.Struct(">QQ")
+# A message is refused before memory is spent on it: the largest is an op that replaces a file.
+MESSAGE_MAX: Final = 1 << 30
+# Files are compared and sent in blocks of so many bytes.
+BLOCK: Final = 1 << 20
+DIGEST_SIZE: Final = 16
+
+
+class Garbled(Exception):
+    """Not what a node of ours would say."""
+
+
+@dataclass(frozen=True)
+class PeerMessage:
+    kind: int
+    payload: bytes = b""
+
+    def encode(self) -> bytes:
+        return HEAD.pack(self.kind, len(self.payload)) + self.payload
+
+
+class Splitter:
+    """Bytes as they come in, to whole messages."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[PeerMessage]:
+        self._data += data
+        found: list[PeerMessage] = []
+        at = 0
+        while len(self._data) - at >= HEAD.size:
+            kind, length = HEAD.unpack_from(self._data, at)
+            if not HELLO <= kind <= FENCED or length > MESSAGE_MAX:
+                raise Garbled(f"a message of kind {kind} and {length} bytes")
+            if len(self._data) - at - HEAD.size < length:
+                break
+            start = at + HEAD.size
+            found.append(PeerMessage(kind, bytes(self._data[start : start + length])))
+            at = start + length
+        del self._data[:at]
+        return found
+
+
+def short(text: str) -> bytes:
+    raw = text.encode()
+    return bytes([len(raw)]) + raw
+
+
+def hello(uuid: str, epoch: int) -> PeerMessage:
+    return PeerMessage(HELLO, struct.pack(">Q", epoch) + uuid.encode())
+
+
+def read_hello(payload: bytes) -> tuple[str, int]:
+    return payload[8:].decode(), int(struct.unpack(">Q", payload[:8])[0])
+
+
+def numbers(kind: int, first: int, second: int = 0) -> PeerMessage:
+    return PeerMessage(kind, _PAIR.pack(first, second))
+
+
+def read_numbers(payload: bytes) -> tuple[int, int]:
+    first, second = _PAIR.unpack(payload)
+    return int(first), int(second)
+
+
+def manifest(epoch: int, op: int, files: dict[str, int]) -> PeerMessage:
+    return PeerMessage(
+        MANIFEST,
+        _PAIR.pack(epoch, op) + b"".join(short(name) + struct.pack(">Q", size) for name, size in files.items()),
+    )
+
+
+def read_manifest(payload: bytes) -> tuple[int, int, dict[str, int]]:
+    epoch, op = _PAIR.unpack_from(payload)
+    files: dict[str, int] = {}
+    at = _PAIR.size
+    while at < len(payload):
+        name, at = _name_at(payload, at)
+        files[name] = struct.unpack_from(">Q", payload, at)[0]
+        at += 8
+    return epoch, op, files
+
+
+def have(files: dict[str, bytes]) -> PeerMessage:
+    """By file the digests of its blocks, one after another."""
+    return PeerMessage(
+        HAVE, b"".join(short(name) + struct.pack(">I", len(digests)) + digests for name, digests in files.items())
+    )
+
+
+def read_have(payload: bytes) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    at = 0
+    while at < len(payload):
+        name, at = _name_at(payload, at)
+        (size,) = struct.unpack_from(">I", payload, at)
+        files[name] = payload[at + 4 : at + 4 + size]
+        at += 4 + size
+    return files
+
+
+def file_from(name: str, offset: int) -> PeerMessage:
+    return PeerMessage(FILE, short(name) + struct.pack(">Q", offset))
+
+
+def read_file_from(payload: bytes) -> tuple[str, int]:
+    name, at = _name_at(payload, 0)
+    return name, int(struct.unpack_from(">Q", payload, at)[0])
+
+
+def ops(found: list[Op]) -> PeerMessage:
+    return PeerMessage(OPS, struct.pack(">Q", found[0].number) + b"".join(op.encode() for op in found))
+
+
+def read_ops(payload: bytes) -> list[Op]:
+    return decode_ops(struct.unpack_from(">Q", payload)[0], payload, 8)
+
+
+def _name_at(payload: bytes, at: int) -> tuple[str, int]:
+    size = payload[at]
+    return payload[at + 1 : at + 1 + size].decode(), at + 1 + size

@@ -1,0 +1,125 @@
+"""A node that follows: a thread that keeps its files those of the leader. It does nothing else, so it may block."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from warren.replication import messages
+from warren.replication.follower import Fenced, Follower, NodeMemory
+from warren.replication.messages import Garbled, Splitter
+from warren.server.peers import FOLLOW, NONCE, PROOF, Greeting, Stranger, is_proof, proof
+from warren.store.disk import RealDisk
+
+log = logging.getLogger("warren.cluster")
+
+_READ: Final = 1 << 20
+# Seconds without a word from the leader, which sends a heartbeat twice a second.
+_SILENCE: Final = 3.0
+
+
+class Following:
+    """One connection to one leader, until it ends or is ended."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        secret: str,
+        uuid: str,
+        memory: NodeMemory,
+        folder: Path,
+        on_end: Callable[[bool], None],
+    ) -> None:
+        self.address = address
+        self._secret = secret
+        self._uuid = uuid
+        self.machine = Follower(RealDisk(folder), uuid, memory)
+        self._on_end = on_end
+        self._socket: socket.socket | None = None
+        self._is_over = False
+        self.failure: OSError | None = None
+        self._thread = threading.Thread(target=self._run, name="warren-follower", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the connection; the thread ends when its disk lets it."""
+        self._is_over = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def join(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except (Stranger, Fenced, Garbled) as error:
+            log.warning("following %s:%d ends: %s", *self.address, error)
+        except OSError as error:
+            if not self._is_over:
+                log.log(logging.INFO if self.machine.is_streaming else logging.DEBUG, "the leader is gone: %s", error)
+        try:
+            self.machine.close()
+        except OSError as error:
+            # A disk that cannot keep what it was given. Whatever it has acknowledged was durable.
+            self.failure = error
+        if not self._is_over:
+            self._on_end(self.machine.has_resigned)
+
+    def _follow(self) -> None:
+        with call(self.address, FOLLOW, self._uuid, self._secret) as connection:
+            self._socket = connection
+            connection.settimeout(_SILENCE)
+            connection.sendall(self.machine.greeting().encode())
+            splitter = Splitter()
+            while not self._is_over:
+                data = connection.recv(_READ)
+                if not data:
+                    return
+                self._take(connection, splitter, data)
+
+    def _take(self, connection: socket.socket, splitter: Splitter, data: bytes) -> None:
+        answers = b""
+        for message in splitter.feed(data):
+            answers += b"".join(answer.encode() for answer in self.machine.receive(message))
+            if message.kind == messages.CAUGHT_UP:
+                log.info("all files are those of the leader")
+                answers += b"".join(answer.encode() for answer in self.machine.acknowledgement())
+        answers += b"".join(answer.encode() for answer in self.machine.sync())
+        if answers:
+            connection.sendall(answers)
+
+
+def call(address: tuple[str, int], purpose: int, uuid: str, secret: str) -> socket.socket:
+    """A connection on which both sides have proved themselves."""
+    connection = socket.create_connection(address, timeout=_SILENCE)
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        greeting = Greeting.new(purpose, uuid)
+        connection.sendall(greeting.encode())
+        answer = _exactly(connection, NONCE + PROOF)
+        nonce, given = answer[:NONCE], answer[NONCE:]
+        if not is_proof(given, secret, b"answerer", greeting, nonce):
+            raise Stranger(f"{address[0]}:{address[1]} does not know the cluster's secret")
+        connection.sendall(proof(secret, b"caller", greeting, nonce))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise ConnectionError("the connection was closed")
+        data += part
+    return data

@@ -1,0 +1,64 @@
+"""Who a node of a cluster is, and what it must not forget: a small file in its data folder, never copied to another.
+
+An empty disk is a new node: it cannot win an election on the memory of an old one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Final
+
+from warren.errors import WarrenError
+
+FILE_NAME: Final = "node.json"
+
+
+class Identity:
+    """A NodeMemory of replication/follower.py."""
+
+    def __init__(self, folder: Path, cluster: str) -> None:
+        self._path = folder / FILE_NAME
+        if self._path.exists():
+            self._load(cluster)
+        else:
+            self.uuid = str(uuid.uuid4())
+            self.cluster = cluster
+            self.epoch = 0
+            self.is_copying = False
+            self._save()
+
+    def _load(self, cluster: str) -> None:
+        try:
+            known = json.loads(self._path.read_text(encoding="utf-8"))
+            self.uuid, self.cluster = str(known["uuid"]), str(known["cluster"])
+            self.epoch, self.is_copying = int(known["epoch"]), bool(known["copying"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise WarrenError(f"{self._path} is damaged: {error}") from error
+        if self.cluster != cluster:
+            raise WarrenError(f"{self._path.parent} belongs to the cluster '{self.cluster}', not to '{cluster}'")
+
+    def remember_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        self._save()
+
+    def remember_copying(self, is_copying: bool) -> None:
+        if is_copying != self.is_copying:
+            self.is_copying = is_copying
+            self._save()
+
+    def _save(self) -> None:
+        known = {"uuid": self.uuid, "cluster": self.cluster, "epoch": self.epoch, "copying": self.is_copying}
+        unfinished = self._path.with_suffix(".new")
+        with unfinished.open("w", encoding="utf-8") as file:
+            json.dump(known, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(self._path)
+        handle = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,356 @@
+"""A broker that leads: its followers' connections, and what the host and the syncer ask before anything is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from warren.replication import messages
+from warren.replication.disk import ReplicatedDisk
+from warren.replication.files import copy_differences
+from warren.replication.leader import Link, Replicas
+from warren.replication.messages import Garbled, PeerMessage, Splitter
+from warren.server.peers import CLIENT, FOLLOW, NONCE, PROOF, Greeting, Stranger, is_proof, proof
+from warren.store.disk import RealDisk
+
+if TYPE_CHECKING:
+    from warren.replication.election import Member
+
+log = logging.getLogger("warren.cluster")
+
+# Milliseconds.
+HEARTBEAT_MS: Final = 500
+PATIENCE_MS: Final = 3000
+# Seconds that a caller has to prove who it is.
+GREETING_SECONDS: Final = 5.0
+# Of ops in one message, and of what may wait to be sent to one follower.
+_BATCH: Final = 1 << 20
+_UNSENT_MAX: Final = 16 << 20
+
+
+def now_ms() -> int:
+    """A clock that goes on while the machine sleeps or the process is stopped."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+class Leadership:
+    """One epoch of a leader."""
+
+    def __init__(self, member: Member, members: set[str], present: set[str], loop: asyncio.AbstractEventLoop) -> None:
+        self.member = member
+        self.replicas = Replicas(member.uuid, member.epoch, members)
+        self.loop = loop
+        self._disk: ReplicatedDisk | None = None
+        self._links: dict[Peer, Link] = {}
+        self._on_progress: Callable[[], None] = lambda: None
+        self._opens_at = 0
+        self._is_open = loop.create_future()
+        self.is_recovered = threading.Event()
+        self.is_over = False
+        now = now_ms()
+        for uuid in members:
+            # Whose lease has ended was missed for long enough.
+            self.replicas.missed_since[uuid] = now if uuid in present else now - PATIENCE_MS
+
+    # -- asked by the server ---------------------------------------------------------------------------------------
+
+    def make_disk(self, folder: Path) -> ReplicatedDisk:
+        self._disk = ReplicatedDisk(RealDisk(folder), self.replicas.window, threading.Lock())
+        return self._disk
+
+    def watch(self, on_progress: Callable[[], None]) -> None:
+        """Who waits for followers. What was found at the start is to be theirs too before anybody sees it."""
+        self._on_progress = on_progress
+        self.is_recovered.set()
+        self._opens_at = self.replicas.window.last
+        self._progressed()
+
+    async def wait_open(self) -> None:
+        await self._is_open
+
+    async def wait_mirrored(self, seconds: float) -> None:
+        """Until all that was written is durable everywhere, or for so long."""
+        op, mirrored = self.last_op(), asyncio.Event()
+
+        def look() -> None:
+            if self.has(op):
+                mirrored.set()
+
+        self._on_progress = look
+        look()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(mirrored.wait(), seconds)
+
+    def may_speak(self) -> bool:
+        return not self.is_over and self.member.may_speak(now_ms())
+
+    def last_op(self) -> int:
+        return self.replicas.window.last
+
+    def has(self, op: int) -> bool:
+        return self.replicas.committed() >= op
+
+    def answered(self, op: int) -> None:
+        self.replicas.answered = op
+
+    def pump(self) -> None:
+        """At the end of a turn: what was written goes to the followers, before it is synced here."""
+        for peer, link in list(self._links.items()):
+            self._send_ops(peer, link)
+
+    def _progressed(self) -> None:
+        if not self._is_open.done() and self._disk is not None and self.has(self._opens_at):
+            self._is_open.set_result(None)
+        self._on_progress()
+
+    # -- the in-sync set -------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Every now and then: heartbeats, and who should be in the set."""
+        member, replicas = self.member, self.replicas
+        while member.decided:
+            before = replicas.members
+            replicas.decided(set(member.decided.pop(0)))
+            if replicas.members != before:
+                log.info("in sync: %s", ", ".join(sorted(replicas.members)))
+        proposal = replicas.proposal(now_ms(), PATIENCE_MS)
+        if proposal is not None:
+            replicas.propose(proposal)
+            member.wanted = frozenset(proposal)
+        beat = messages.numbers(messages.HEARTBEAT, replicas.epoch, replicas.committed()).encode()
+        for peer in self._links:
+            peer.write(beat)
+        self._progressed()
+
+    def lag(self) -> dict[str, dict[str, int]]:
+        """How far each follower is behind, for those who look."""
+        window = self.replicas.window
+        return {
+            link.uuid: {"ops": window.last - max(link.acked, 0), "bytes": window.bytes_after(max(link.acked, 0))}
+            for link in self._links.values()
+        }
+
+    # -- followers -------------------------------------------------------------------------------------------------
+
+    def follower_says(self, peer: Peer, message: PeerMessage) -> None:
+        link = self._links.get(peer)
+        if message.kind == messages.HELLO:
+            self._welcome(peer, *messages.read_hello(message.payload))
+        elif link is None:
+            raise Garbled("nothing before its name")
+        elif message.kind == messages.HAVE:
+            peer.copying = self.loop.create_task(self._copy(peer, link, messages.read_have(message.payload)))
+        elif message.kind == messages.ACK:
+            epoch, op = messages.read_numbers(message.payload)
+            if epoch == self.replicas.epoch:
+                self.replicas.acknowledged(link, op, now_ms())
+                self._send_ops(peer, link)
+                self._progressed()
+        elif message.kind == messages.FENCED:
+            self.member.hurry()
+        else:
+            raise Garbled(f"kind {message.kind} from a follower")
+
+    def _welcome(self, peer: Peer, uuid: str, epoch: int) -> None:
+        if epoch > self.replicas.epoch:
+            log.warning("a follower knows of epoch %d, and this is %d: looking again", epoch, self.replicas.epoch)
+            self.member.hurry()
+            peer.close()
+            return
+        for other, link in list(self._links.items()):
+            if link.uuid == uuid:
+                self.follower_lost(other)
+                other.close()
+        log.info("%s follows", uuid)
+        self._links[peer] = self.replicas.connected(uuid, now_ms())
+        self._begin_copy(peer, self._links[peer])
+
+    def _begin_copy(self, peer: Peer, link: Link) -> None:
+        assert self._disk is not None
+        link.sent = link.acked = -1
+        peer.cut, peer.files = self._disk.manifest()
+        peer.write(messages.manifest(self.replicas.epoch, peer.cut, peer.files).encode())
+
+    async def _copy(self, peer: Peer, link: Link, have: dict[str, bytes]) -> None:
+        """Files are read and compared off the loop, and sent as fast as the follower takes them."""
+        assert self._disk is not None
+        parts = copy_differences(self._disk, peer.files, have)
+        copied = 0
+        try:
+            while (part := await self.loop.run_in_executor(None, next, parts, None)) is not None:
+                await peer.drained()
+                if peer.is_closed:
+                    return
+                peer.write(part.encode())
+                copied += len(part.payload)
+                link.heard_at = now_ms()
+        except OSError as error:
+            log.error("files for %s cannot be read: %s", link.uuid, error)
+            peer.close()
+            return
+        log.info("%s has got %d bytes of files", link.uuid, copied)
+        peer.write(PeerMessage(messages.CAUGHT_UP).encode())
+        self.replicas.caught_up(link, peer.cut)
+        self._send_ops(peer, link)
+
+    def _send_ops(self, peer: Peer, link: Link) -> None:
+        window = self.replicas.window
+        if link.sent < 0:
+            return
+        if not window.has_after(link.sent):
+            log.info("%s is too far behind: it gets files instead", link.uuid)
+            self._begin_copy(peer, link)
+            return
+        while link.sent < window.last and peer.unsent() < _UNSENT_MAX:
+            found = window.after(link.sent, _BATCH)
+            link.sent = found[-1].number
+            peer.write(messages.ops(found).encode())
+
+    def follower_lost(self, peer: Peer) -> None:
+        link = self._links.pop(peer, None)
+        if link is not None:
+            log.warning("%s does not follow any more", link.uuid)
+            self.replicas.lost(link, now_ms())
+
+    def resigned(self) -> None:
+        """All that was answered is everywhere: whoever is first may begin."""
+        for peer in self._links:
+            peer.write(PeerMessage(messages.RESIGNED).encode())
+
+    def end(self) -> None:
+        self.is_over = True
+        if not self._is_open.done():
+            self._is_open.cancel()
+        for peer in list(self._links):
+            peer.close()
+        self._links.clear()
+
+
+class Peer(asyncio.Protocol):
+    """One connection to the replication port, from a follower or from a client by way of one."""
+
+    def __init__(
+        self,
+        secret: Callable[[], str],
+        leadership: Callable[[], Leadership | None],
+        adopt: Callable[[asyncio.Transport, tuple[str, int], bytes], None],
+    ) -> None:
+        self._secret = secret
+        self._leadership = leadership
+        self._adopt = adopt
+        self._leader: Leadership | None = None
+        self._transport: asyncio.Transport | None = None
+        self._data = b""
+        self._greeting: Greeting | None = None
+        self._nonce = secrets.token_bytes(NONCE)
+        self._is_known = False
+        self._late: asyncio.TimerHandle | None = None
+        self._splitter = Splitter()
+        self._room = asyncio.Event()
+        self._room.set()
+        self.is_closed = False
+        self.cut = 0
+        self.files: dict[str, int] = {}
+        self.copying: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        loop = asyncio.get_running_loop()
+        self._late = loop.call_later(GREETING_SECONDS, self.close)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            if not self._is_known:
+                self._meet(data)
+            elif self._greeting is not None and self._greeting.purpose == CLIENT:
+                self._hear_of_client(data)
+            elif self._leader is not None:
+                for message in self._splitter.feed(data):
+                    self._leader.follower_says(self, message)
+        except (Garbled, Stranger, ValueError, IndexError) as error:
+            log.warning("a connection to the replication port is refused: %s", error)
+            self.close()
+
+    def _meet(self, data: bytes) -> None:
+        self._data += data
+        if self._greeting is None:
+            size = Greeting.size(self._data)
+            if len(self._data) < size or len(self._data) < Greeting.size(self._data):
+                return
+            size = Greeting.size(self._data)
+            self._greeting, self._data = Greeting.decode(self._data[:size]), self._data[size:]
+            self.write(self._nonce + proof(self._secret(), b"answerer", self._greeting, self._nonce))
+        if len(self._data) < PROOF:
+            return
+        given, rest = self._data[:PROOF], self._data[PROOF:]
+        if not is_proof(given, self._secret(), b"caller", self._greeting, self._nonce):
+            raise Stranger("the secret is another one")
+        self._is_known = True
+        self._data = b""
+        if self._late is not None:
+            self._late.cancel()
+        self._begin(self._greeting, rest)
+
+    def _begin(self, greeting: Greeting, rest: bytes) -> None:
+        self._leader = self._leadership()
+        if self._leader is None or self._transport is None:
+            # It is known when there is one.
+            self.close()
+        elif greeting.purpose == FOLLOW:
+            if rest:
+                self.data_received(rest)
+        elif greeting.purpose == CLIENT:
+            self._hear_of_client(rest)
+        else:
+            raise Stranger(f"nobody knows the purpose {greeting.purpose}")
+
+    def _hear_of_client(self, data: bytes) -> None:
+        """Whence it came: host as a short string, port(2). From there on the connection is the client's."""
+        self._data += data
+        if not self._data or len(self._data) < 3 + self._data[0]:
+            return
+        size = 1 + self._data[0]
+        host = self._data[1:size].decode()
+        port = int.from_bytes(self._data[size : size + 2], "big")
+        assert self._transport is not None
+        self._adopt(self._transport, (host, port), self._data[size + 2 :])
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    async def drained(self) -> None:
+        await self._room.wait()
+
+    def unsent(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self.is_closed:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._room.set()
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_closed = True
+        self._room.set()
+        if self._late is not None:
+            self._late.cancel()
+        if self.copying is not None:
+            self.copying.cancel()
+        if self._leader is not None:
+            with suppress(RuntimeError):
+                self._leader.follower_lost(self)

@@ -1,0 +1,98 @@
+"""What members of a cluster ask of etcd, and what the operator's commands write there.
+
+leader        by a lease: who leads; the revision that made it is the epoch
+isr           the in-sync set: every node that has all that was ever answered
+members/UUID  by a lease: who is there, and where
+secret        what nodes prove themselves with
+transfer      an operator's wish that another should lead
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from warren.errors import WarrenError
+from warren.replication.election import Campaign, ChangeMembers, ClusterView, Dismiss, LeaderKey, Look, Request
+from warren.server.etcd import Etcd
+
+LEADER = "leader"
+MEMBERS_KEY = "isr"
+SECRET = "secret"
+TRANSFER = "transfer"
+
+
+@dataclass
+class Desk:
+    """One node's conversation with etcd. Blocking: used in a thread, one request at a time."""
+
+    etcd: Etcd
+    uuid: str
+    process: str
+    ttl_seconds: int
+    # What others may know of this node; told again whenever it changes.
+    about: dict[str, Any]
+    lease: int = 0
+    secret: str = ""
+    # All keys, as the last look found them.
+    keys: dict[str, dict[str, Any]] | None = None
+    _told: dict[str, Any] | None = None
+
+    def carry_out(self, request: Request) -> object:
+        if isinstance(request, Look):
+            return self._look()
+        if isinstance(request, Campaign):
+            value = {"uuid": self.uuid, "process": self.process, **self.about}
+            return self.etcd.put_if(
+                [(LEADER, "CREATE", 0), (MEMBERS_KEY, "MOD", request.revision)], LEADER, value, self.lease
+            )
+        if isinstance(request, ChangeMembers):
+            return self.etcd.put_if(
+                [(LEADER, "CREATE", request.epoch), (MEMBERS_KEY, "MOD", request.revision)],
+                MEMBERS_KEY,
+                {"epoch": request.epoch, "members": sorted(request.members)},
+            )
+        assert isinstance(request, Dismiss)
+        self.etcd.revoke(request.lease)
+        return True
+
+    def _look(self) -> ClusterView:
+        if self.lease == 0 or not self.etcd.keep_alive(self.lease):
+            self.lease = self.etcd.grant(self.ttl_seconds)
+            self._told = None
+        if self._told != self.about:
+            told = dict(self.about)
+            self.etcd.put(f"members/{self.uuid}", {"uuid": self.uuid, **told}, self.lease)
+            self._told = told
+        self.keys = self.etcd.read()
+        self.secret = str(self.keys[SECRET]["value"]) if SECRET in self.keys else ""
+        return view_of(self.keys)
+
+    def leader_value(self) -> dict[str, Any] | None:
+        if self.keys is None or LEADER not in self.keys:
+            return None
+        value = self.keys[LEADER]["value"]
+        return value if isinstance(value, dict) else None
+
+
+def view_of(keys: dict[str, dict[str, Any]]) -> ClusterView:
+    leader: LeaderKey | None = None
+    if LEADER in keys:
+        entry = keys[LEADER]
+        value = entry["value"]
+        leader = LeaderKey(value["uuid"], value["process"], entry["create_revision"], entry["lease"])
+    members: frozenset[str] = frozenset()
+    revision = 0
+    if MEMBERS_KEY in keys:
+        members = frozenset(keys[MEMBERS_KEY]["value"]["members"])
+        revision = keys[MEMBERS_KEY]["mod_revision"]
+    transfer = keys[TRANSFER]["value"].get("to", "") if TRANSFER in keys else None
+    return ClusterView(leader, members, revision, transfer)
+
+
+def initialise(etcd: Etcd, cluster: str, uuid: str) -> None:
+    """The first node of a cluster: what it has is what all will have."""
+    etcd.put_if([(SECRET, "CREATE", 0)], SECRET, secrets.token_urlsafe(32))
+    if not etcd.put_if([(MEMBERS_KEY, "CREATE", 0)], MEMBERS_KEY, {"epoch": 0, "members": [uuid]}):
+        raise WarrenError(f"the cluster '{cluster}' is initialised already: start other nodes, they join by themselves")

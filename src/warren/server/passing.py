@@ -1,0 +1,161 @@
+"""A follower's ports: clients of AMQP are passed on to the leader byte for byte, HTTP is told where the leader is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
+from warren.server.transport import address_of
+
+log = logging.getLogger("warren.cluster")
+
+_PIECE: Final = 65536
+_HEAD_MAX: Final = 65536
+# Seconds: for a leader to answer, and for a client to come out with its request.
+_PATIENCE: Final = 5.0
+# And for a client to wait for a leader, less than most of them wait for a broker; and between two attempts to reach it.
+_ELECTION: Final = 8.0
+_AGAIN: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Of the leader, as far as it is known."""
+
+    replication: tuple[str, int]
+    http: str
+
+
+class Passage:
+    def __init__(self, uuid: str, secret: Callable[[], str], leader: Callable[[], Whereabouts | None]) -> None:
+        self._uuid = uuid
+        self._secret = secret
+        self._leader = leader
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, host: str, amqp_port: int, http_port: int) -> None:
+        self._servers.append(await asyncio.start_server(self._pass_client, host, amqp_port, limit=_PIECE))
+        if http_port >= 0:
+            self._servers.append(await asyncio.start_server(self._answer_http, host, http_port, limit=_HEAD_MAX))
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- AMQP ------------------------------------------------------------------------------------------------------
+
+    async def _pass_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._pass_on(reader, writer)
+        except (OSError, EOFError, TimeoutError, RuntimeError) as error:
+            # The last is uvloop's, of a connection that has gone.
+            log.debug("a client could not be passed on: %s", error)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_ELECTION):
+            far_reader, far_writer = await self._reach_leader(writer)
+        try:
+            await self._pipe((reader, far_writer), (far_reader, writer))
+        finally:
+            far_writer.close()
+
+    async def _reach_leader(self, client: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """While there is none the client waits: to many of them a connection that is closed at once is no broker."""
+        host, port = address_of(client.get_extra_info("peername"))
+        while True:
+            leader = self._leader()
+            if leader is not None:
+                try:
+                    async with asyncio.timeout(_PATIENCE):
+                        reader, writer = await asyncio.open_connection(*leader.replication, limit=_PIECE)
+                        await self._introduce(reader, writer, host, port)
+                        return reader, writer
+                except (OSError, EOFError, TimeoutError) as error:
+                    log.debug("the leader does not answer: %s", error)
+            await asyncio.sleep(_AGAIN)
+
+    async def _pipe(self, *ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+        """Both ways, until both have ended, or one by an error."""
+        tasks = [asyncio.create_task(_copy(reader, writer)) for reader, writer in ways]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _introduce(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int
+    ) -> None:
+        greeting = Greeting.new(CLIENT, self._uuid)
+        writer.write(greeting.encode())
+        answer = await reader.readexactly(NONCE + PROOF)
+        nonce, given = answer[:NONCE], answer[NONCE:]
+        if not is_proof(given, self._secret(), b"answerer", greeting, nonce):
+            raise ConnectionError("the leader does not know the cluster's secret")
+        name = host.encode()
+        writer.write(
+            proof(self._secret(), b"caller", greeting, nonce) + bytes([len(name)]) + name + port.to_bytes(2, "big")
+        )
+
+    # -- HTTP ------------------------------------------------------------------------------------------------------
+
+    async def _answer_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._response(head))
+                await writer.drain()
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
+            log.debug("a request was not understood: %s", error)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    def _response(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        target = words[1].decode("latin-1") if len(words) == 3 and words[1].startswith(b"/") else "/"
+        if target.startswith("/api/health/checks/is-follower"):
+            return _http("200 OK", {"status": "ok", "role": "follower"})
+        leader = self._leader()
+        if leader is None or not leader.http:
+            return _http("503 Service Unavailable", {"error": "no_leader", "reason": "no node of the cluster leads"})
+        return _http("307 Temporary Redirect", {"role": "follower"}, f"Location: {leader.http}{target}\r\n")
+
+
+def _http(status: str, body: dict[str, str], more: str = "") -> bytes:
+    content = json.dumps(body).encode()
+    head = (
+        f"HTTP/1.1 {status}\r\n{more}Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("latin-1", "replace") + content
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_PIECE):
+        writer.write(data)
+        await writer.drain()
+    with suppress(OSError, RuntimeError):
+        writer.write_eof()

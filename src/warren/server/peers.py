@@ -1,0 +1,67 @@
+"""The first words between nodes: each proves that it knows the cluster's secret before the other says anything else.
+
+caller    "WARRENRP" version(1) purpose(1) uuid: short string  nonce(32)
+answerer  nonce(32) proof(32)
+caller    proof(32), then what it is for
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+MAGIC: Final = b"WARRENRP"
+VERSION: Final = 1
+NONCE: Final = 32
+PROOF: Final = 32
+# What a caller wants: to follow, or to pass on a client of its own.
+FOLLOW: Final = 1
+CLIENT: Final = 2
+GREETING_MAX: Final = len(MAGIC) + 2 + 256 + NONCE
+
+
+class Stranger(Exception):
+    """Not one of us, or of a version that we do not know."""
+
+
+@dataclass(frozen=True)
+class Greeting:
+    purpose: int
+    uuid: str
+    nonce: bytes
+
+    @staticmethod
+    def new(purpose: int, uuid: str) -> Greeting:
+        return Greeting(purpose, uuid, secrets.token_bytes(NONCE))
+
+    def encode(self) -> bytes:
+        name = self.uuid.encode()
+        return MAGIC + bytes([VERSION, self.purpose, len(name)]) + name + self.nonce
+
+    @staticmethod
+    def size(data: bytes) -> int:
+        """How long it will be, as far as that is known; raises Stranger when it is none."""
+        if not MAGIC.startswith(data[: len(MAGIC)]):
+            raise Stranger("no greeting of a node")
+        if len(data) < len(MAGIC) + 3:
+            return len(MAGIC) + 3
+        if data[len(MAGIC)] != VERSION:
+            raise Stranger(f"a node of version {data[len(MAGIC)]}, and this one speaks {VERSION}")
+        return len(MAGIC) + 3 + data[len(MAGIC) + 2] + NONCE
+
+    @staticmethod
+    def decode(data: bytes) -> Greeting:
+        at = len(MAGIC) + 3
+        end = at + data[at - 1]
+        return Greeting(data[len(MAGIC) + 1], data[at:end].decode(), data[end : end + NONCE])
+
+
+def proof(secret: str, who: bytes, greeting: Greeting, nonce: bytes) -> bytes:
+    """Of the answerer or of the caller; neither serves for the other."""
+    return hmac.digest(secret.encode(), who + greeting.encode() + nonce, "sha256")
+
+
+def is_proof(given: bytes, secret: str, who: bytes, greeting: Greeting, nonce: bytes) -> bool:
+    return hmac.compare_digest(given, proof(secret, who, greeting, nonce))

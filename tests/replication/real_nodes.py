@@ -1,0 +1,175 @@
+"""A real etcd and real nodes, each a process, all on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pika
+
+CLUSTER = "orders"
+LEASE_SECONDS = 3
+
+
+def free_port() -> int:
+    with socket.socket() as each:
+        each.bind(("127.0.0.1", 0))
+        port: int = each.getsockname()[1]
+        return port
+
+
+def wait_for(is_so: Any, seconds: float, what: str) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = is_so()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen in {seconds} s")
+
+
+class EtcdServer:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port, peer_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        peer = f"http://127.0.0.1:{peer_port}"
+        self._command = [
+            shutil.which("etcd") or "etcd", "--data-dir", str(folder / "etcd"), "--listen-client-urls", self.url,
+            "--advertise-client-urls", self.url, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", f"default={peer}", "--unsafe-no-fsync",
+        ]  # fmt: skip
+        self.start()
+
+    def start(self) -> None:
+        with (self.folder / "etcd.log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        wait_for(self._is_up, 20, "etcd")
+
+    def _is_up(self) -> bool:
+        with socket.socket() as each:
+            return each.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class NodeProcess:
+    def __init__(self, etcd: EtcdServer, folder: Path, *options: str, cluster: str = CLUSTER) -> None:
+        self.folder = folder
+        self.amqp_port, self.http_port = free_port(), free_port()
+        self._command = [
+            sys.executable, "-m", "warren", "serve", "--data-dir", str(folder), "--cluster", cluster,
+            "--etcd", etcd.url, "--replication-port", "0", "--amqp-port", str(self.amqp_port),
+            "--http-port", str(self.http_port), "--lease-seconds", str(LEASE_SECONDS), *options,
+        ]  # fmt: skip
+        self.output = folder.with_suffix(".out")
+        self.errors = folder.with_suffix(".err")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> NodeProcess:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with self.output.open("ab") as out, self.errors.open("ab") as errors:
+            self.process = subprocess.Popen(self._command, stdout=out, stderr=errors, env=environment)
+        return self
+
+    def roles(self) -> list[str]:
+        """Those that it has had, in order."""
+        lines = self.output.read_text().splitlines() if self.output.exists() else []
+        return [line.rpartition("role=")[2] for line in lines if line.startswith("warren ready")]
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def terminate(self) -> int:
+        self.signal(signal.SIGTERM)
+        assert self.process is not None
+        return self.process.wait(30)
+
+
+class Cluster:
+    def __init__(self, folder: Path, count: int, *options: str) -> None:
+        self.etcd = EtcdServer(folder)
+        self.nodes = [NodeProcess(self.etcd, folder / f"n{number}", *options) for number in range(count)]
+        done = self.command("init", "--data-dir", str(self.nodes[0].folder))
+        assert done.returncode == 0, done.stderr
+        for node in self.nodes:
+            node.start()
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        options = ["--cluster", CLUSTER, "--etcd", self.etcd.url]
+        return subprocess.run(
+            [sys.executable, "-m", "warren", "cluster", arguments[0], *options, *arguments[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def status(self) -> list[dict[str, Any]]:
+        done = self.command("status", "--json")
+        nodes: list[dict[str, Any]] = json.loads(done.stdout)["nodes"] if done.returncode == 0 else []
+        return nodes
+
+    def wait_in_sync(self, count: int, seconds: float = 40) -> None:
+        def is_so() -> bool:
+            nodes = self.status()
+            return (
+                sum(bool(node["in_sync"]) for node in nodes) == count
+                and sum(node["role"] == "leader" for node in nodes) == 1
+            )
+
+        wait_for(is_so, seconds, f"{count} nodes in sync")
+
+    def leader(self) -> NodeProcess:
+        """Between two of them there is none for a while."""
+
+        def found() -> NodeProcess | None:
+            amqp = {node["amqp"] for node in self.status() if node["role"] == "leader"}
+            return next((node for node in self.nodes if f"127.0.0.1:{node.amqp_port}" in amqp), None)
+
+        leader = wait_for(found, 40, "a leader")
+        assert isinstance(leader, NodeProcess)
+        return leader
+
+    def followers(self) -> list[NodeProcess]:
+        leader = self.leader()
+        return [node for node in self.nodes if node is not leader]
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.kill()
+        self.etcd.stop()
+
+
+def connect(ports: list[int], seconds: float = 30) -> pika.BlockingConnection:
+    """To whichever answers first."""
+
+    def attempt() -> pika.BlockingConnection | None:
+        for port in ports:
+            try:
+                return pika.BlockingConnection(
+                    pika.ConnectionParameters("127.0.0.1", port, socket_timeout=10, blocked_connection_timeout=20)
+                )
+            except pika.exceptions.AMQPError:
+                continue
+        return None
+
+    connection = wait_for(attempt, seconds, "a connection")
+    assert isinstance(connection, pika.BlockingConnection)
+    return connection

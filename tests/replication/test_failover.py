@@ -1,0 +1,201 @@
+"""Three real nodes and a real etcd: a leader is killed, another hands over, and nothing promised is missing."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pika
+import pytest
+
+from tests.replication.real_nodes import CLUSTER, Cluster, EtcdServer, NodeProcess, connect, wait_for
+from warren.server.etcd import Etcd
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
+    pytest.mark.timeout(180),
+]
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, 3)
+    try:
+        cluster.wait_in_sync(3)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+class Publisher:
+    """Publishes and waits for each confirm, by way of whichever node answers, for as long as it is told."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports = ports
+        self.confirmed: set[int] = set()
+        self.count = 0
+        self.longest_gap = 0.0
+        self._open()
+
+    def _open(self) -> None:
+        self._connection = connect(self._ports)
+        self._channel = self._connection.channel()
+        self._channel.confirm_delivery()
+        self._channel.queue_declare("orders", durable=True)
+
+    def publish(self, count: int) -> None:
+        for _ in range(count):
+            self.count += 1
+            began = time.monotonic()
+            while not self._attempt():
+                self._open()
+            self.longest_gap = max(self.longest_gap, time.monotonic() - began)
+
+    def _attempt(self) -> bool:
+        try:
+            self._channel.basic_publish("", "orders", str(self.count).encode(), PERSISTENT)
+        except pika.exceptions.AMQPError:
+            drop(self._connection)
+            return False
+        self.confirmed.add(self.count)
+        return True
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def drop(connection: pika.BlockingConnection) -> None:
+    """One whose broker is gone."""
+    with suppress(pika.exceptions.AMQPError):
+        connection.close()
+
+
+def drained(ports: list[int]) -> list[tuple[int, bool]]:
+    connection = connect(ports)
+    channel = connection.channel()
+    found: list[tuple[int, bool]] = []
+    while True:
+        method, _, body = channel.basic_get("orders", auto_ack=True)
+        if method is None:
+            connection.close()
+            return found
+        found.append((int(body), method.redelivered))
+
+
+def test_a_killed_leader_loses_nothing_and_clients_go_on_through_any_node(cluster: Cluster) -> None:
+    first = cluster.leader()
+    survivors = [node.amqp_port for node in cluster.followers()]
+    publisher = Publisher(survivors)
+    publisher.publish(200)
+    # One who holds a message when the leader goes: it comes again, and says so.
+    holder = connect([first.amqp_port])
+    method, _, body = holder.channel().basic_get("orders")
+    assert method is not None and int(body) == 1
+    first.kill()
+    drop(holder)
+    publisher.publish(200)
+    publisher.close()
+    second = cluster.leader()
+    assert second is not first
+    # The old leader comes back, and follows.
+    first.start()
+    cluster.wait_in_sync(3)
+    assert first.roles()[-1] == "follower"
+    # Planned: nobody is waited for.
+    done = cluster.command("transfer")
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: cluster.leader() is not second, 20, "the hand-over")
+    found = drained([node.amqp_port for node in cluster.nodes])
+    assert publisher.confirmed <= {number for number, _ in found}
+    assert dict(found)[1] is True
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_nothing(cluster: Cluster) -> None:
+    first = cluster.leader()
+    publisher = Publisher([node.amqp_port for node in cluster.nodes])
+    publisher.publish(50)
+    assert first.terminate() == 0
+    publisher.publish(50)
+    assert first.errors.read_text().count("Traceback") == 0
+    cluster.wait_in_sync(2)
+    second = cluster.leader()
+    stale = connect([second.amqp_port])
+    channel = stale.channel()
+    second.signal(signal.SIGSTOP)
+    third = next(node for node in cluster.nodes if node not in (first, second))
+    wait_for(lambda: third.roles()[-1] == "leader", 40, "the third node's election")
+    second.signal(signal.SIGCONT)
+    # Whatever it was asked meanwhile, it must not answer: another leads.
+    with pytest.raises(pika.exceptions.AMQPError):
+        channel.queue_declare("by a leader of the past", durable=True)
+    drop(stale)
+    wait_for(lambda: second.roles()[-1] == "follower", 40, "the end of the second's lead")
+    cluster.wait_in_sync(2)
+    publisher.publish(20)
+    publisher.close()
+    assert publisher.confirmed <= {number for number, _ in drained([second.amqp_port])}
+
+
+def test_a_follower_sends_http_to_the_leader(cluster: Cluster) -> None:
+    follower = cluster.followers()[0]
+    request = urllib.request.Request(f"http://127.0.0.1:{follower.http_port}/api/overview")
+    request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.status == 200
+        assert answer.url == f"http://127.0.0.1:{cluster.leader().http_port}/api/overview"
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[EtcdServer]:
+    etcd = EtcdServer(tmp_path)
+    yield etcd
+    etcd.stop()
+
+
+def refused(node: NodeProcess) -> str:
+    """The one line that it ends with."""
+    node.start()
+    assert node.process is not None
+    assert node.process.wait(30) == 1
+    text = node.errors.read_text()
+    assert "Traceback" not in text, text
+    return text.splitlines()[-1]
+
+
+def test_mistakes_are_told_in_one_line(etcd: EtcdServer, tmp_path: Path) -> None:
+    node = NodeProcess(etcd, tmp_path / "n")
+    assert "there is no cluster 'orders' in etcd: begin it with `warren cluster init`" in refused(node)
+    other = NodeProcess(etcd, tmp_path / "n", cluster="another")
+    assert "belongs to the cluster 'orders', not to 'another'" in refused(other)
+    etcd.stop()
+    assert "does not answer" in refused(NodeProcess(etcd, tmp_path / "m"))
+
+
+def test_a_stranger_at_the_replication_port_gets_nothing(cluster: Cluster) -> None:
+    port = replication_port(cluster)
+    for said in (b"GET / HTTP/1.1\r\n\r\n", b"WARRENRP\x01\x01\x01x" + bytes(32) + bytes(32), b"WARRENRP\x09\x01\x01x"):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger:
+            stranger.sendall(said)
+            heard = b""
+            while data := stranger.recv(4096):
+                heard += data
+            assert len(heard) in (0, 64)
+    cluster.wait_in_sync(3)
+
+
+def replication_port(cluster: Cluster) -> int:
+    etcd = Etcd([cluster.etcd.url], CLUSTER, 5)
+    port = etcd.read()["leader"]["value"]["replication"][1]
+    etcd.close()
+    assert isinstance(port, int)
+    return port

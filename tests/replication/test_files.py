@@ -1,0 +1,150 @@
+"""What the store writes a follower has byte for byte, and its files become the leader's, whatever they were."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.replication.simulation import NodeMemory
+from tests.store.golden_folder import SEGMENT_BYTES, fill_world
+from tests.store.simulated_disk import SimulatedDisk
+from tests.store.stored_world import StoredWorld
+from warren.replication import messages
+from warren.replication.disk import ReplicatedDisk
+from warren.replication.files import copy_differences
+from warren.replication.follower import Fenced, Follower
+from warren.replication.messages import BLOCK, Garbled, PeerMessage, Splitter
+from warren.replication.ops import CREATE, Op, Window, decode_ops
+
+EPOCH = 7
+
+
+class Pair:
+    def __init__(self, leader: SimulatedDisk, follower: SimulatedDisk) -> None:
+        self.leader = leader
+        self.window = Window(1 << 30)
+        self.disk = ReplicatedDisk(leader, self.window)
+        self.files = follower
+        self.memory = NodeMemory()
+        self.was_copying = False
+        self.follower = Follower(follower, "f", self.memory)
+
+    def copy(self) -> int:
+        """Gives how many bytes were sent."""
+        op, files = self.disk.manifest()
+        (answer,) = self.follower.receive(messages.manifest(EPOCH, op, files))
+        self.was_copying = self.memory.is_copying
+        parts = list(copy_differences(self.disk, files, messages.read_have(answer.payload)))
+        for part in parts:
+            self.follower.receive(part)
+        self.follower.receive(PeerMessage(messages.CAUGHT_UP))
+        return sum(len(part.payload) for part in parts if part.kind == messages.DATA)
+
+    def follow(self) -> None:
+        while self.follower.done < self.window.last:
+            self.follower.receive(messages.ops(self.window.after(self.follower.done, 1000)))
+        (answer,) = self.follower.sync()
+        assert messages.read_numbers(answer.payload) == (EPOCH, self.window.last)
+
+
+def test_every_kind_of_file_that_the_store_writes_is_mirrored() -> None:
+    pair = Pair(SimulatedDisk(), SimulatedDisk())
+    pair.copy()
+    # Every kind of file and of record, as test_golden.py has it.
+    world = StoredWorld(pair.disk, segment_bytes=SEGMENT_BYTES)  # type: ignore[arg-type]
+    fill_world(world)
+    pair.follow()
+    assert pair.files.files() == pair.leader.files()
+    # Also what power loss would leave.
+    assert pair.files.lose_all().files() == pair.leader.files()
+    assert {name.rsplit(".", 1)[1] for name in pair.files.names()} == {
+        "log", "index", "settled", "stream", "stream-index", "base", "definitions",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_files_become_those_of_the_leader_whatever_they_were(seed: int) -> None:
+    random = Random(seed)
+    names = [f"file{number}" for number in range(6)]
+    leader = {name: random.randbytes(random.choice((0, 5, BLOCK - 1, BLOCK, 2 * BLOCK + 9))) for name in names[:4]}
+    follower = {}
+    for name in names[1:]:
+        data = bytearray(leader.get(name, b"other"))
+        if data and random.random() < 0.5:
+            data[random.randrange(len(data))] ^= 1
+        follower[name] = bytes(data[: random.randint(0, len(data))]) + random.randbytes(random.choice((0, 0, 30)))
+    pair = Pair(SimulatedDisk(leader), SimulatedDisk(follower))
+    pair.copy()
+    assert pair.files.lose_all().files() == leader
+    assert pair.copy() == 0
+
+
+def test_what_is_equal_is_not_sent_again() -> None:
+    data = Random(1).randbytes(3 * BLOCK)
+    pair = Pair(SimulatedDisk({"f": data}), SimulatedDisk({"f": data[: 2 * BLOCK + 5]}))
+    assert pair.copy() == BLOCK
+
+
+def test_a_leader_of_an_older_epoch_is_not_followed() -> None:
+    pair = Pair(SimulatedDisk(), SimulatedDisk())
+    pair.memory.epoch = EPOCH + 1
+    with pytest.raises(Fenced):
+        pair.copy()
+
+
+def test_the_epoch_is_remembered_before_anything_is_acknowledged() -> None:
+    pair = Pair(SimulatedDisk(), SimulatedDisk())
+    pair.copy()
+    assert pair.memory.epoch == EPOCH
+    # And while its files were half another's, nobody could have taken it for whole.
+    assert (pair.was_copying, pair.memory.is_copying) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        PeerMessage(messages.DATA, b"x"),
+        messages.file_from("nobody", 0),
+        PeerMessage(messages.OPS, b"\x00" * 8 + Op(1, CREATE, "f").encode()),
+        PeerMessage(messages.MANIFEST, b"short"),
+        PeerMessage(messages.HELLO),
+    ],
+)
+def test_what_no_leader_says_ends_the_connection(message: PeerMessage) -> None:
+    with pytest.raises(Garbled):
+        Follower(SimulatedDisk(), "f", NodeMemory()).receive(message)
+
+
+def test_ops_out_of_order_are_refused_and_repeated_ones_are_not_done_twice() -> None:
+    pair = Pair(SimulatedDisk(), SimulatedDisk())
+    pair.copy()
+    first = messages.ops([Op(1, CREATE, "f")])
+    pair.follower.receive(first)
+    pair.follower.receive(first)
+    assert pair.files.names() == ["f"]
+    with pytest.raises(Garbled):
+        pair.follower.receive(messages.ops([Op(3, CREATE, "g")]))
+
+
+def test_messages_are_put_together_from_any_pieces() -> None:
+    data = b"".join(messages.numbers(messages.ACK, number).encode() for number in range(50))
+    random, splitter, found = Random(2), Splitter(), []
+    while data:
+        size = random.randint(1, 40)
+        found += splitter.feed(data[:size])
+        data = data[size:]
+    assert [messages.read_numbers(message.payload)[0] for message in found] == list(range(50))
+    with pytest.raises(Garbled):
+        splitter.feed(b"GET / HTTP/1.1\r\n\r\n")
+
+
+def test_a_window_forgets_the_oldest() -> None:
+    window = Window(10_000)
+    for number in range(100):
+        window.add(CREATE, f"f{number}", data=b"x" * 744)
+    assert (window.last, window.has_after(90), window.has_after(89)) == (100, True, False)
+    assert [op.number for op in window.after(98, 1 << 20)] == [99, 100]
+    assert [op.number for op in window.after(90, 10)] == [91]
+    encoded = b"".join(op.encode() for op in window.after(95, 1 << 20))
+    assert decode_ops(96, encoded, 0) == window.after(95, 1 << 20)
