@@ -146,6 +146,7 @@ class Server:
             store = recover(disk, self.config.store_segment_bytes)
         except OSError as error:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
+        store.is_mirrored = self._leadership is not None
         if self._write_archive is not None:
             store.can_archive = True
             store.streams.archive_root = os.path.abspath(self.config.archive_dir or folder.parent / ARCHIVE)

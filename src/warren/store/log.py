@@ -80,6 +80,8 @@ class LogStore(Store):
         # Entries that compaction moved while somebody holds them: old address to new.
         self.moved: dict[int, int] = {}
         self.files = SegmentFiles(disk)
+        # Others copy what is written here.
+        self.is_mirrored = False
         # Who keeps messages only, as tests do, has no definitions here.
         self.definitions: DefinitionsLog | None = None
         # The incarnations of queues of which the definitions say that they were deleted.
@@ -181,6 +183,10 @@ class LogStore(Store):
 
     def note_watermark(self, lane: Lane) -> None:
         self.pending.note_watermark(lane)
+        if self.is_mirrored:
+            # A node that takes over must know of it, or the message would come again as if for the first time.
+            self.position += 1
+            self.delivered_at = self.position
 
     def _append(self, kind: i64, payload: bytes) -> None:
         self.position += 1

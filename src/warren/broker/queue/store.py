@@ -23,6 +23,8 @@ class Store:
     def __init__(self) -> None:
         self.position: i64 = 0
         self.synced: i64 = 0
+        # Where it is copied to other nodes: the position at which what was delivered would be known there to have been.
+        self.delivered_at: i64 = 0
         # Whether there are files that an archive can be made of.
         self.can_archive = False
 
