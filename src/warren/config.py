@@ -73,7 +73,23 @@ class Config:
     heartbeat: int = option("Heartbeat proposed to clients, in seconds; 0 proposes none.", 60, low=0, high=65535)
     frame_max: int = option("Largest frame, in bytes.", 131072, low=4096, high=2**31 - 1)
     channel_max: int = option("Most channels of one connection.", 2047, low=1, high=65535)
-    connection_max: int = option("Most connections; 0 is four fifths of the open-file limit.", 0, low=0)
+    connection_max: int = option(
+        "Most open AMQP connections; 0 is four fifths of the descriptors that are not reserved.", 0, low=0
+    )
+    http_connection_max: int = option("Most HTTP connections.", 1000, low=1)
+    strangers_max: int = option(
+        "Most connections of a protocol that have not logged in, at most a quarter of the descriptors; "
+        "for one more, the one that has waited longest is dropped.",
+        1000,
+        low=1,
+    )
+    strangers_per_address_max: int = option("The same from one address, at most an eighth.", 500, low=1)
+    descriptors_reserved: int = option(
+        "File descriptors that no connection gets, so that the store can open files; "
+        "0 is a quarter of the open-file limit, 1024 at most.",
+        0,
+        low=0,
+    )
     handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1)
     max_message_size: int = option("Largest message body, in bytes.", 128 * MIB, low=0, high=BODY_HARD_MAX)
     consumer_timeout_ms: int = option("Time a consumer may hold a delivery unacknowledged; 0 is for ever.", 0, low=0)

@@ -108,6 +108,9 @@ class FakeWire:
         self.written += data
         self.writes += 1
 
+    def opened(self) -> None:
+        pass
+
     def pause_reading(self) -> None:
         self.reading = False
 

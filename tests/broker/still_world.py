@@ -62,6 +62,9 @@ class ListeningWire:
     def write(self, data: bytes) -> None:
         self.written += data
 
+    def opened(self) -> None:
+        pass
+
     def pause_reading(self) -> None:
         pass
 

@@ -11,6 +11,9 @@ from typing import Protocol
 class Wire(Protocol):
     """The socket of one connection."""
 
+    def opened(self) -> None:
+        """Its peer has logged in and opened a virtual host."""
+
     def write(self, data: bytes) -> None: ...
 
     def pause_reading(self) -> None: ...
@@ -23,6 +26,9 @@ class Wire(Protocol):
 
 class NoWire:
     """Of a connection that exists only within the broker, and hears no answers."""
+
+    def opened(self) -> None:
+        pass
 
     def write(self, data: bytes) -> None:
         pass

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
 
 DEFAULT_FILE: Final = "warren.toml"
+# More than one process serves; containers often have no limit at all.
+DESCRIPTORS: Final = 1_048_576
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 log = logging.getLogger("warren")
 HELP: Final = """Start the broker.
@@ -52,7 +55,16 @@ def options() -> list[click.Parameter]:
 serve: Final = click.Command("serve", callback=serve_with, params=options(), help=HELP)
 
 
+def raise_descriptor_limit() -> None:
+    """To what this process may have: the usual soft limit of 1024 is from a time of select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, DESCRIPTORS) if hard >= 0 else DESCRIPTORS
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def run(config: Config) -> None:
+    raise_descriptor_limit()
     logging.basicConfig(level=config.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_live_in_cluster(config) if config.cluster else _live(config))

@@ -249,6 +249,7 @@ class Resource(Route):
         context: Context = request.app.state.context
         context.tick()
         user = await user_of(request, context)
+        request.state.gate.proven(request.state.descriptor)
         check_tag(user, self.needs)
         method = request.method.replace("HEAD", "GET")
         if method != "GET" and context.is_halted():

@@ -51,6 +51,9 @@ class _Wire:
         self.session.feed(data)
         self.arrived.set()
 
+    def opened(self) -> None:
+        pass
+
     def pause_reading(self) -> None:
         pass
 

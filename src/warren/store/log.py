@@ -24,7 +24,7 @@ from warren.store.lane import Lane
 from warren.store.pending import PendingRecords
 from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, SPARSE, LaneRun, Row, Segment, segment_name
-from warren.store.segment_files import SegmentFiles
+from warren.store.segment_files import OUT_OF_DESCRIPTORS, SegmentFiles
 from warren.store.streams import StreamLogs
 from warren.store.upkeep import Upkeep
 
@@ -42,6 +42,8 @@ HEAD_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
 BEHIND_CHANGES: Final[i64] = 50_000
 # A queue would have to get a million messages every second for twelve days before its sequences reach the next life's.
 _LIFE_BITS: Final[i64] = 40
+# Half of what an address within a segment can say.
+_SEGMENT_MAX: Final[i64] = 2**31
 
 
 class LogStore(Store):
@@ -229,7 +231,13 @@ class LogStore(Store):
     def roll(self) -> None:
         """Begin a new segment; the old one is only read from now on."""
         old = self.active
-        self.start_segment(old.number + 1, old.size)
+        try:
+            self.start_segment(old.number + 1, old.size)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS or old.size > _SEGMENT_MAX:
+                raise
+            # That passes: this one grows a little longer, and the next write tries again.
+            return
         self.seal(old)
         self.upkeep.consider(old)
 

@@ -47,6 +47,7 @@ class House(Realm):
         self.intercepts_ack = False
         self.connections: dict[int, Connection] = {}
         self._user_connections: dict[str, int] = {}
+        self.open_connections = 0
         self.reply_channels: dict[str, Channel] = {}
         self.alarms: dict[str, bool] = {}
         self.alarmed = False
@@ -62,6 +63,7 @@ class House(Realm):
         vhost = connection.vhost
         if vhost is not None:
             vhost.connections += 1
+        self.open_connections += 1
         self.counters.connections_opened += 1
         self.events.connection("created", connection)
         self._user_connections[connection.user] = self._user_connections.get(connection.user, 0) + 1
@@ -70,6 +72,7 @@ class House(Realm):
         if self.connections.pop(connection.identity, None) is None or connection.vhost is None:
             return
         connection.vhost.connections -= 1
+        self.open_connections -= 1
         self.counters.connections_closed += 1
         self.events.connection("closed", connection)
         left = self._user_connections[connection.user] - 1
@@ -80,7 +83,7 @@ class House(Realm):
 
     def check_connection_limit(self, connection: Connection) -> None:
         limit = self.settings.connection_max
-        if limit > 0 and len(self.connections) > limit:
+        if 0 < limit <= self.open_connections:
             raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
 
     def check_user_connection_limit(self, connection: Connection) -> None:

@@ -212,6 +212,7 @@ class Handshake:
             raise NotAllowed(f"access to vhost '{name}' refused for user '{connection.user}'")
         self._intake.state = _OPEN
         connection.opened(vhost)
+        connection.wire.opened()
         connection.send(replies.open_ok())
         connection.node.opened(connection)
 

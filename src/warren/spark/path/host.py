@@ -55,6 +55,9 @@ class DeafWire:
         if self._ring is not None:
             self._ring()
 
+    def opened(self) -> None:
+        pass
+
     def pause_reading(self) -> None:
         pass
 
