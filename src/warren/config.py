@@ -92,6 +92,24 @@ class Config:
     )
     handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1)
     max_message_size: int = option("Largest message body, in bytes.", 128 * MIB, low=0, high=BODY_HARD_MAX)
+    unread_max: int = option(
+        "Bytes of answers that one connection may leave unread; above it the connection is not read.", 8 * MIB, low=4096
+    )
+    unread_timeout_ms: int = option(
+        "Time a connection may leave that much unread before it is closed, in milliseconds.", 60_000, low=1
+    )
+    unfinished_max: int = option(
+        "Bytes of message bodies whose rest is still to come, on all connections together; above it the connection "
+        "with the most of them is closed. 0 is an eighth of the memory at which publishers are blocked, "
+        "and not less than two messages of `max_message_size`.",
+        0,
+        low=0,
+    )
+    unsynced_max: int = option(
+        "Bytes that may wait for the disk before publishers are slowed down; at twice as many they are stopped.",
+        64 * MIB,
+        low=4096,
+    )
     consumer_timeout_ms: int = option("Time a consumer may hold a delivery unacknowledged; 0 is for ever.", 0, low=0)
 
     default_user: str = option("User made when there is none yet; empty makes none.", "guest")

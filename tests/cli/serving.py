@@ -46,8 +46,11 @@ class Serving:
 
     def __enter__(self) -> Serving:
         self.process = subprocess.Popen(
-            [*self._limited(), sys.executable, "-m", "warren", "serve", "--amqp-port", "0", "--http-port", "0"]
-            + list(self._arguments),
+            [
+                *self._limited(),
+                *f"{sys.executable} -m warren serve --amqp-port 0 --http-port 0".split(),
+                *self._arguments,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

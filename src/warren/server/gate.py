@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from warren.config import Config
@@ -125,12 +126,9 @@ class Gate:
         if oldest is None or now - oldest.came_at < STRANGER_SECONDS:
             return False
         self.proven(oldest.number)
-        try:
-            # Its protocol reads the end of the stream, and cleans up as for any other.
+        # Its protocol reads the end of the stream, and cleans up as for any other. It may have gone by itself.
+        with suppress(OSError):
             oldest.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            # It has gone by itself.
-            pass
         return True
 
     def proven(self, number: int) -> None:

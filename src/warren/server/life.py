@@ -23,9 +23,9 @@ from warren.errors import WarrenError
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.archiver import Archiver, WriteArchive
 from warren.server.clock import Clock
-from warren.server.gate import Gate, descriptor_limit, descriptors_for_sockets
 from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder, make_durably
+from warren.server.gate import Gate, descriptor_limit, descriptors_for_sockets
 from warren.server.host import LeadershipLost, LoopHost
 from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
@@ -149,6 +149,7 @@ class Server:
             store = recover(disk, self.config.store_segment_bytes)
         except OSError as error:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
+        store.unsynced_max = self.config.unsynced_max
         if self._write_archive is not None:
             store.can_archive = True
             store.streams.archive_root = os.path.abspath(self.config.archive_dir or folder.parent / ARCHIVE)
@@ -191,7 +192,8 @@ class Server:
     def _make_node(self) -> Node:
         rows = self._open_definitions()
         recorder = None if self._store is None else self._store.definitions
-        node = Node(self.host, settings_of(self.config), recorder, self._store, self.clock.now(), __version__)
+        settings = settings_of(self.config, self.memory_limit)
+        node = Node(self.host, settings, recorder, self._store, self.clock.now(), __version__)
         for name in self.config.interceptors:
             node.install_interceptor(made_from(name, Interceptor))
         for name in self.config.exchange_decorators:
@@ -256,8 +258,10 @@ class Server:
             self._folder.close()
 
 
-def settings_of(config: Config) -> Settings:
+def settings_of(config: Config, memory_limit: int) -> Settings:
     settings = config.settings()
+    if settings.unfinished_max == 0:
+        settings.unfinished_max = max((memory_limit or memory_total()) // 8, 2 * settings.max_message_size)
     if settings.connection_max == 0:
         # Some must be left for strangers and for the HTTP side.
         settings.connection_max = descriptors_for_sockets(config) * 4 // 5

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
-from warren.server.transport import address_of
+from warren.server.gate import address_of
 
 log = logging.getLogger("warren.cluster")
 

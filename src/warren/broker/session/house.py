@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
+from warren.amqp.constants import BASIC_PUBLISH
 from warren.broker.queue.store import Store
 from warren.broker.rules.logins import Logins
 from warren.broker.session.guard import GuardedInterceptor
@@ -11,7 +14,7 @@ from warren.broker.session.observer import Watching
 from warren.broker.settings import Settings
 from warren.broker.vhost.realm import Realm
 from warren.broker.world import Host, Recorder
-from warren.errors import NO_METHOD, NotAllowed
+from warren.errors import NO_METHOD, NotAllowed, ResourceError
 
 if TYPE_CHECKING:
     from warren.broker.queue.entry import Entry
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
 # As publishers are told of them.
 _ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors", "replication": "nodes in sync"}
+
+
+def unfinished_of(connection: Connection) -> int:
+    return connection.unfinished
 
 
 class House(Realm):
@@ -56,6 +63,8 @@ class House(Realm):
         self.answering: list[Confirms] = []
         # Channels that queues owe credit.
         self.in_debt: dict[Credit, bool] = {}
+        # Bytes of bodies whose rest is still to come, on all connections.
+        self.unfinished: i64 = 0
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -111,6 +120,14 @@ class House(Realm):
     def _user_limit(self, user: str, name: str) -> int:
         known = self.access.users.get(user)
         return -1 if known is None else known.limits.get(name, -1)
+
+    def limit_unfinished(self) -> None:
+        """Whoever has sent most without an end goes: what others have begun can then be finished."""
+        if not 0 < self.settings.unfinished_max < self.unfinished:
+            return
+        most = max(self.connections.values(), key=unfinished_of, default=None)
+        if most is not None:
+            most.fail(ResourceError(f"too many bytes of unfinished messages ({most.unfinished})", BASIC_PUBLISH))
 
     # -- queues that fail or go ------------------------------------------------------------------------------------
 
