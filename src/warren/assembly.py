@@ -115,6 +115,8 @@ class Assembly:
             file_limit=descriptor_limit(),
             files_used=files_used,
             data_dir=self.config.data_dir,
+            http_body_max=self.config.http_body_max,
+            http_bodies_max=self.config.http_bodies_max,
             certificate_ends=lambda: certificate_end(self.config),
         )
 

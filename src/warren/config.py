@@ -77,6 +77,12 @@ class Config:
         "Most open AMQP connections; 0 is four fifths of the descriptors that are not reserved.", 0, low=0
     )
     http_connection_max: int = option("Most HTTP connections.", 1000, low=1)
+    http_body_max: int = option("Largest body of an HTTP request, in bytes.", 10_000_000, low=1024)
+    http_bodies_max: int = option(
+        "Bytes of all bodies of HTTP requests that are being read; one more is told to come later.",
+        100_000_000,
+        low=1024,
+    )
     strangers_max: int = option(
         "Most connections of a protocol that have not logged in, at most a quarter of the descriptors; "
         "for one more, the one that has waited longest is dropped.",
@@ -116,7 +122,8 @@ class Config:
     default_password: str = option("That user's password.", "guest")
     default_vhost: str = option("Virtual host made when there is none yet.", "/")
     login_failures_max: int = option(
-        "Failed logins of one address in a minute, over AMQP and HTTP together; more have to wait. 0 is any number.",
+        "Wrong passwords for one user from one address in a minute, over AMQP and HTTP together, and four times as "
+        "many for all users from there; more are not tried. Who has logged in before is let in. 0 is any number.",
         60,
         low=0,
     )

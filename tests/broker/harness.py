@@ -72,6 +72,9 @@ class FakeHost:
     def arrival(self) -> int:
         return self.arrived
 
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        return False
+
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         is_right = bool(password_hash) and password_hash == password
         if self.holds_passwords:

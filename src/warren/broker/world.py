@@ -46,6 +46,8 @@ class NoWire:
 class Login(Protocol):
     """Somebody who waits to be let in."""
 
+    peer_host: str
+
     def password_verified(self, is_right: bool) -> None: ...
 
 
@@ -66,6 +68,9 @@ class Host(Protocol):
 
     def arrival(self) -> int:
         """What the stopwatch showed when the bytes that are being handled were read."""
+
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        """It was right before. Takes no time."""
 
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         """Check off the loop, then call login.password_verified(ok), at once or later. A user whom nobody knows has
