@@ -24,6 +24,10 @@ DEFAULT_FILE: Final = "warren.toml"
 # More than one process serves; containers often have no limit at all.
 DESCRIPTORS: Final = 1_048_576
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# A line that goes on is indented, as those of a traceback have to be seen.
+_HARMLESS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029) if chr(code) not in "\t\n"
+} | {ord("\n"): "\n    "}
 log = logging.getLogger("warren")
 HELP: Final = """Start the broker.
 
@@ -55,6 +59,13 @@ def options() -> list[click.Parameter]:
 serve: Final = click.Command("serve", callback=serve_with, params=options(), help=HELP)
 
 
+class LogFormatter(logging.Formatter):
+    """Names that clients choose are logged: none may begin a line that looks like ours, or move the cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).translate(_HARMLESS)
+
+
 def raise_descriptor_limit() -> None:
     """To what this process may have: the usual soft limit of 1024 is from a time of select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -65,7 +76,9 @@ def raise_descriptor_limit() -> None:
 
 def run(config: Config) -> None:
     raise_descriptor_limit()
-    logging.basicConfig(level=config.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter(LOG_FORMAT))
+    logging.basicConfig(level=config.log_level.upper(), handlers=[handler])
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_live_in_cluster(config) if config.cluster else _live(config))
 
