@@ -97,7 +97,10 @@ class Config:
         low=0,
     )
     handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1)
-    max_message_size: int = option("Largest message body, in bytes.", 128 * MIB, low=0, high=BODY_HARD_MAX)
+    max_message_size: int = option("Largest message body, in bytes.", 16 * MIB, low=0, high=BODY_HARD_MAX)
+    delivery_limit: int = option(
+        "How often a message may come back to a quorum queue that says nothing of it; -1 is any number.", 20, low=-1
+    )
     unread_max: int = option(
         "Bytes of answers that one connection may leave unread; above it the connection is not read.", 8 * MIB, low=4096
     )

@@ -109,7 +109,9 @@ def test_a_monitor_who_may_set_policies_needs_permissions_for_the_virtual_host(b
     broker.add_user("maker", "secret", ["monitoring", "policymaker"])
     asking = Asking(broker, "maker:secret")
     policy = {"pattern": "", "definition": {"max-length": 1}}
-    assert asking.get("/api/policies/closed").status == 200
+    assert asking.get("/api/queues/closed").status == 200
+    assert asking.get("/api/policies/closed").status == 401
+    assert asking.get("/api/parameters/federation/closed").status == 401
     assert asking.put("/api/policies/closed/p", policy).status == 401
     assert asking.put("/api/parameters/federation/closed/p", {"value": {}}).status == 401
     assert asking.delete("/api/policies/closed/p").status == 401

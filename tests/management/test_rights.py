@@ -78,7 +78,7 @@ PATCH  /api/queues/{vhost}/{name} management use
 DELETE /api/queues/{vhost}/{name} management use
 DELETE /api/queues/{vhost}/{name}/contents management use
 GET    /api/queues/{vhost}/{name}/bindings management see
-POST   /api/queues/{vhost}/{name}/actions management rule
+POST   /api/queues/{vhost}/{name}/actions administrator rule
 GET    /api/bindings management
 GET    /api/bindings/{vhost} management see
 GET    /api/bindings/{vhost}/e/{source}/{kind}/{destination} management see
@@ -134,12 +134,12 @@ PUT    /api/topic-permissions/{vhost}/{user} administrator rule
 DELETE /api/topic-permissions/{vhost}/{user} administrator rule
 GET    /api/vhosts/{vhost}/topic-permissions administrator rule
 GET    /api/policies management
-GET    /api/policies/{vhost} management see
-GET    /api/policies/{vhost}/{name} policymaker see
+GET    /api/policies/{vhost} management rule
+GET    /api/policies/{vhost}/{name} policymaker rule
 PUT    /api/policies/{vhost}/{name} policymaker rule
 DELETE /api/policies/{vhost}/{name} policymaker rule
 GET    /api/operator-policies management
-GET    /api/operator-policies/{vhost} management see
+GET    /api/operator-policies/{vhost} management rule
 GET    /api/operator-policies/{vhost}/{name} administrator rule
 PUT    /api/operator-policies/{vhost}/{name} administrator rule
 DELETE /api/operator-policies/{vhost}/{name} administrator rule
@@ -153,8 +153,8 @@ PUT    /api/user-limits/{user}/{name} administrator
 DELETE /api/user-limits/{user}/{name} administrator
 GET    /api/parameters policymaker
 GET    /api/parameters/{component} policymaker
-GET    /api/parameters/{component}/{vhost} policymaker see
-GET    /api/parameters/{component}/{vhost}/{name} policymaker see
+GET    /api/parameters/{component}/{vhost} policymaker rule
+GET    /api/parameters/{component}/{vhost}/{name} policymaker rule
 PUT    /api/parameters/{component}/{vhost}/{name} policymaker rule
 DELETE /api/parameters/{component}/{vhost}/{name} policymaker rule
 GET    /api/global-parameters policymaker

@@ -125,11 +125,21 @@ class Call:
 
     def vhost(self) -> VHost:
         """The virtual host in the path, if there is one and the user may see it, or for a change use it."""
-        vhost = found(self.node.vhosts.get(self.path("vhost")))
         is_change = self.request.method not in SAFE
-        if not (self.may_change(vhost.name) if is_change else self.may_see(vhost.name)):
+        vhost = self.ruled_vhost() if is_change else found(self.node.vhosts.get(self.path("vhost")))
+        if not is_change and not self.may_see(vhost.name):
             raise not_authorised("User not authorised to access virtual host")
         return vhost
+
+    def ruled_vhost(self) -> VHost:
+        """The same for what also monitors see only with permissions: policies and parameters, as in RabbitMQ."""
+        vhost = found(self.node.vhosts.get(self.path("vhost")))
+        if not self.may_change(vhost.name):
+            raise not_authorised("User not authorised to access virtual host")
+        return vhost
+
+    def ruled_vhosts(self) -> list[VHost]:
+        return [self.ruled_vhost()] if "vhost" in self.request.path_params else self.vhosts()
 
     def may_see(self, vhost: str) -> bool:
         return self.user.is_monitoring() or self.node.access.may_access_vhost(self.user.name, vhost)
