@@ -86,10 +86,10 @@ class Config:
     strangers_max: int = option(
         "Most connections of a protocol that have not logged in, at most a quarter of the descriptors; "
         "for one more, the one that has waited longest is dropped.",
-        1000,
+        10_000,
         low=1,
     )
-    strangers_per_address_max: int = option("The same from one address, at most an eighth.", 500, low=1)
+    strangers_per_address_max: int = option("The same from one address, at most an eighth.", 5000, low=1)
     descriptors_reserved: int = option(
         "File descriptors that no connection gets, so that the store can open files; "
         "0 is a quarter of the open-file limit, 1024 at most.",

@@ -27,6 +27,8 @@ ACCEPTS_PER_TURN: Final = 32
 # Seconds that a stranger has at least: a login takes less, also when a thousand clients come back at once.
 STRANGER_SECONDS: Final = 1.0
 TLS_HANDSHAKE_TIMEOUT: Final = 5.0
+# Between two turns while there are many strangers: 320 more in a second are less than can log in.
+CROWD_SECONDS: Final = 0.1
 # When even the descriptor for a refusal is missing.
 RETRY_SECONDS: Final = 0.1
 TELL_SECONDS: Final = 10.0
@@ -108,6 +110,11 @@ class Gate:
         self._by_address.setdefault(address, {})[visitor.number] = visitor
         return visitor
 
+    def is_crowded(self, address: str) -> bool:
+        """Strangers have half of their places, in all or from there."""
+        others = self._by_address.get(address, {})
+        return len(self._strangers) * 2 > self._strangers_max or len(others) * 2 > self._per_address_max
+
     def _refusal(self, plain: socket.socket, address: str, now: float) -> str:
         if 0 < self._most <= len(self.visitors):
             return f"{len(self.visitors)} are connected"
@@ -175,6 +182,7 @@ class Entrance:
         """As uvicorn asks of its servers: there is nothing to wait for."""
 
     def _accept(self) -> None:
+        address = ""
         for _ in range(ACCEPTS_PER_TURN):
             try:
                 plain, name = self._socket.accept()
@@ -182,15 +190,23 @@ class Entrance:
                 return
             except OSError as error:
                 log.error("no connection can be accepted: %s", error)
-                self._loop.remove_reader(self._socket)
-                self._loop.call_later(RETRY_SECONDS, self._go_on)
+                self._wait(RETRY_SECONDS)
                 return
-            visitor = self._gate.admit(plain, address_of(name)[0])
+            address = address_of(name)[0]
+            visitor = self._gate.admit(plain, address)
             if visitor is not None:
                 visitor.setblocking(False)
                 task = self._loop.create_task(self._let_in(visitor))
                 self._entering.add(task)
                 task.add_done_callback(self._entering.discard)
+
+        if self._gate.is_crowded(address):
+            # Clients that all come back at once wait in the kernel's line: better than to be refused.
+            self._wait(CROWD_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        self._loop.remove_reader(self._socket)
+        self._loop.call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
         if self._socket.fileno() >= 0:
