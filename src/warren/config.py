@@ -108,7 +108,7 @@ class Config:
         "Time a connection may leave that much unread before it is closed, in milliseconds.", 60_000, low=1
     )
     unfinished_max: int = option(
-        "Bytes of message bodies whose rest is still to come, on all connections together; above it the connection "
+        "Bytes of bodies whose rest is still to come and of transactions, on all connections; above it the connection "
         "with the most of them is closed. 0 is an eighth of the memory at which publishers are blocked, "
         "and not less than two messages of `max_message_size`.",
         0,

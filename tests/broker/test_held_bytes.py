@@ -58,9 +58,38 @@ def test_the_connection_with_most_unfinished_bytes_is_closed_and_others_go_on(sm
         greedy.channel(number)
         assert greedy.connection.stage == "running"
         greedy.feed(halves(number)[0])
-    assert greedy.expect_close() == (506, f"RESOURCE_ERROR - too many bytes of unfinished messages ({8 * HALF})")
+    assert greedy.expect_close() == (
+        506,
+        f"RESOURCE_ERROR - too many bytes of unfinished or uncommitted messages ({8 * HALF})",
+    )
     honest.client.feed(rest)
     assert honest.bodies_in("q") == [bytes(2 * HALF)]
+    assert unfinished(small) == (0, 0)
+
+
+def test_a_transaction_counts_until_it_is_committed_or_given_up(small: World) -> None:
+    channel = small.channel()
+    channel.declare("q")
+    channel.send(methods.TxSelect())
+    for end in (methods.TxCommit(), methods.TxRollback()):
+        for _ in range(3):
+            channel.publish(bytes(1000), "q")
+        assert small.node.unfinished == channel.client.connection.unfinished == 3 * (1000 + 512)
+        channel.send(end)
+        assert unfinished(small) == (0, 0)
+    channel.publish(bytes(1000), "q")
+    channel.client.lose()
+    assert small.node.unfinished == 0
+
+
+def test_a_transaction_that_grows_for_ever_is_ended(small: World) -> None:
+    channel = small.channel()
+    channel.declare("q")
+    channel.send(methods.TxSelect())
+    channel.client.feed(publish_frames(1, b"", "q") * 2100)
+    code, text = channel.client.expect_close()
+    assert (code, text.split("(")[0]) == (506, "RESOURCE_ERROR - too many bytes of unfinished or uncommitted messages ")
+    assert small.queue("q").backing.length == 0
     assert unfinished(small) == (0, 0)
 
 

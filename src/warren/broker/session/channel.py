@@ -126,8 +126,7 @@ class Channel(Recipient):
         """The one that was on its way, if there was one: it is finished, or never will be."""
         content, self.content = self.content, None
         if content is not None:
-            self.connection.unfinished -= content.kept
-            self.connection.node.unfinished -= content.kept
+            self.connection.count_unfinished(-content.kept)
         return content
 
     # -- names -----------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class Connection(Outlet):
         self._waits_for_turn = False
         self._turn_bytes: i64 = 0
         self.last_throttled: i64 = -1
-        # Bytes of bodies whose rest is still to come.
+        # Bytes of bodies whose rest is still to come, and of transactions.
         self.unfinished: i64 = 0
         # Statistics and heartbeats.
         self.received_bytes: i64 = 0
@@ -128,6 +128,13 @@ class Connection(Outlet):
         self.node.counters.channels_opened += 1
         self.node.events.channel("created", channel)
         self.send(replies.channel_open_ok(number))
+
+    def count_unfinished(self, size: i64) -> None:
+        """So many bytes more, or less, of messages that have not come to their end or are not committed."""
+        self.unfinished += size
+        self.node.unfinished += size
+        if size > 0:
+            self.node.limit_unfinished()
 
     def forget_channel(self, channel: Channel) -> None:
         self.channels.pop(channel.number, None)

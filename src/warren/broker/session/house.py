@@ -63,7 +63,7 @@ class House(Realm):
         self.answering: list[Confirms] = []
         # Channels that queues owe credit.
         self.in_debt: dict[Credit, bool] = {}
-        # Bytes of bodies whose rest is still to come, on all connections.
+        # Bytes of bodies whose rest is still to come and of transactions, on all connections.
         self.unfinished: i64 = 0
 
     # -- connections -----------------------------------------------------------------------------------------------
@@ -127,7 +127,11 @@ class House(Realm):
             return
         most = max(self.connections.values(), key=unfinished_of, default=None)
         if most is not None:
-            most.fail(ResourceError(f"too many bytes of unfinished messages ({most.unfinished})", BASIC_PUBLISH))
+            most.fail(
+                ResourceError(
+                    f"too many bytes of unfinished or uncommitted messages ({most.unfinished})", BASIC_PUBLISH
+                )
+            )
 
     # -- queues that fail or go ------------------------------------------------------------------------------------
 

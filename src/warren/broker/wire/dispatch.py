@@ -309,16 +309,10 @@ def content_body(channel: Channel, frame: bytes) -> None:
         content.whole.write(frame)
         content.body_frames += 1
         if content.received < content.body_size:
-            _count_unfinished(channel, content, size)
+            content.kept += size
+            channel.connection.count_unfinished(size)
     if content.received == content.body_size:
         _content_complete(channel, content)
-
-
-def _count_unfinished(channel: Channel, content: Content, size: i64) -> None:
-    content.kept += size
-    channel.connection.unfinished += size
-    channel.connection.node.unfinished += size
-    channel.connection.node.limit_unfinished()
 
 
 def _refuse_early(channel: Channel, content: Content) -> None:
