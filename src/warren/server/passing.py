@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
 from warren.server.gate import address_of
+from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
 
 log = logging.getLogger("warren.cluster")
 
