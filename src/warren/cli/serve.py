@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -20,7 +21,13 @@ from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
 
 DEFAULT_FILE: Final = "warren.toml"
+# More than one process serves; containers often have no limit at all.
+DESCRIPTORS: Final = 1_048_576
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# A line that goes on is indented, as those of a traceback have to be seen.
+_HARMLESS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029) if chr(code) not in "\t\n"
+} | {ord("\n"): "\n    "}
 log = logging.getLogger("warren")
 HELP: Final = """Start the broker.
 
@@ -52,8 +59,26 @@ def options() -> list[click.Parameter]:
 serve: Final = click.Command("serve", callback=serve_with, params=options(), help=HELP)
 
 
+class LogFormatter(logging.Formatter):
+    """Names that clients choose are logged: none may begin a line that looks like ours, or move the cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).translate(_HARMLESS)
+
+
+def raise_descriptor_limit() -> None:
+    """To what this process may have: the usual soft limit of 1024 is from a time of select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, DESCRIPTORS) if hard >= 0 else DESCRIPTORS
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def run(config: Config) -> None:
-    logging.basicConfig(level=config.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
+    raise_descriptor_limit()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter(LOG_FORMAT))
+    logging.basicConfig(level=config.log_level.upper(), handlers=[handler])
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_live_in_cluster(config) if config.cluster else _live(config))
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from warren.server.gate import address_of
 from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
-from warren.server.transport import address_of
 
 log = logging.getLogger("warren.cluster")
 

@@ -49,6 +49,10 @@ class Store:
     def write(self) -> None:
         """Hand everything so far to the operating system: called before anything goes out on a socket."""
 
+    def is_swamped(self) -> bool:
+        """True while it is so far behind that nothing more should come at all."""
+        return False
+
     def is_behind(self) -> bool:
         """True while the disk cannot follow: queues then stop granting credit."""
         return False
