@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as dataset
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from tests.cli.serving import environment, run_warren
 from tests.management.asking import Asking
@@ -22,9 +22,11 @@ from tests.spark.broker_under_test import BrokerUnderTest
 from warren import Broker
 from warren.errors import WarrenError
 from warren.spark import Pipeline
+from warren.spark.pipelines.model import Definition, Source, SourceKind
 from warren.spark.pipelines.read_file import load
 from warren.spark.pipelines.runner import run
 from warren.spark.pipelines.state import State
+from warren.spark.pipelines.tables import _files_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -247,6 +249,47 @@ def test_a_mistake_that_only_spark_can_find_is_told_in_one_line(
     status = State(tmp_path).read()
     assert status is not None
     assert (status["state"], status["error"]) == ("failed", str(found.value))
+
+
+def test_a_column_that_is_added_is_there_in_parquet_and_delta_and_one_that_changes_is_refused(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream = node.make()
+
+    def run_with(columns: str) -> None:
+        pipeline = Pipeline("widened", broker=node.uri, folder=tmp_path / "state", restart={"attempts": 0})
+        pipeline.source("orders", stream=stream, schema="id BIGINT, amount DOUBLE", on_error="drop")
+        pipeline.view("chosen", f"SELECT {columns} FROM orders")
+        pipeline.sink("lake", "chosen", delta=str(tmp_path / "delta"))
+        pipeline.sink("files", "chosen", parquet=str(tmp_path / "table"))
+        pipeline.run(once=True, spark=spark)
+
+    node.publish(stream, orders(0, 2))
+    run_with("id")
+    node.publish(stream, orders(2, 4))
+    run_with("id, amount")
+    expected = [
+        {"id": 0, "amount": None},
+        {"id": 1, "amount": None},
+        {"id": 2, "amount": 1.0},
+        {"id": 3, "amount": 1.5},
+    ]
+    lake = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table().sort_by("id").to_pylist()
+    files = frame_at(spark, tmp_path / "table").orderBy("id").collect()
+    assert (lake, [row.asDict() for row in files]) == (expected, expected)
+    node.publish(stream, orders(4, 5))
+    with pytest.raises(
+        WarrenError, match=r"the column id of .*(delta|table) is bigint and would become string: cast it"
+    ):
+        run_with("string(id) AS id")
+    run_with("id, amount")
+    assert kept(tmp_path) == list(range(5))
+
+
+def frame_at(spark: SparkSession, folder: Path) -> DataFrame:
+    """As a pipeline reads it."""
+    definition = Definition("reader", folder)
+    return _files_frame(spark, definition, Source("rows", SourceKind.PARQUET, str(folder), is_table=True))
 
 
 def test_partitions_of_a_super_stream_are_one_source(

@@ -106,6 +106,7 @@ class Archive:
     def _tidy(self) -> int:
         if self.format is SinkKind.DELTA:
             return self._tidy_delta()
+        from warren.spark.folders import LocalFolder
         from warren.spark.pipelines.parquet_table import ParquetTable
         from warren.spark.pipelines.writers import query_id
 
@@ -114,7 +115,7 @@ class Archive:
         if not (checkpoint / "metadata").exists():
             return 0
         # The query has ended, so all its batches are done; only the newest may be written again when it goes on.
-        table = ParquetTable(self.table)
+        table = ParquetTable(LocalFolder(self.table))
         writer = query_id(checkpoint)
         newest = max((each.last for each in table.files()), default=0)
         return table.compact(writer, before=newest)
@@ -131,9 +132,10 @@ class Archive:
     def _size(self) -> tuple[int, int]:
         if self.format is SinkKind.DELTA:
             return self._delta_size()
+        from warren.spark.folders import LocalFolder
         from warren.spark.pipelines.parquet_table import ParquetTable
 
-        files = ParquetTable(self.table).files()
+        files = ParquetTable(LocalFolder(self.table)).files()
         return len(files), sum(each.size for each in files)
 
     def _delta_size(self) -> tuple[int, int]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 from pyspark import TaskContext
 
 from warren.client.address import parse_uri
 from warren.client.connection import Client
 from warren.spark.encode import Encoder
+from warren.spark.folders import write_parquet
 from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
 from warren.spark.pipelines.model import SinkKind
 from warren.spark.publish import ConfirmedPublisher
@@ -100,9 +98,7 @@ class DeadLetterWriter:
         assert context is not None
         query = str(context.getLocalProperty("sql.streaming.queryId"))[:8]
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        folder = Path(self._aside.path)
-        folder.mkdir(parents=True, exist_ok=True)
+        assert self._aside.share is not None
+        self._aside.share.check()
         name = f"{query}-{batch:09d}.{context.partitionId():05d}.parquet"
-        draft = folder / f"_{name}.{os.getpid()}"
-        parquet.write_table(pa.Table.from_batches(self._kept), draft, compression="zstd")
-        draft.replace(folder / name)
+        write_parquet(self._aside.share.place, name, pa.Table.from_batches(self._kept))

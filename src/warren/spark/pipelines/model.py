@@ -73,6 +73,13 @@ class Mode(Enum):
     COMPLETE = "complete"
 
 
+class SchemaChange(Enum):
+    """What becomes of a table whose rows have other columns than those before."""
+
+    ADD = "add"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True)
 class Watermark:
     column: str
@@ -135,6 +142,7 @@ class Sink:
     exchange_type: str = "topic"
     mode: Mode = Mode.APPEND
     partition_by: tuple[str, ...] = ()
+    schema_change: SchemaChange = SchemaChange.ADD
     # None: as fast as possible.
     every_seconds: float | None = None
     checkpoint: Path | None = None

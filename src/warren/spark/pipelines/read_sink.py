@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from warren.spark.pipelines.document import FileNode, Mistakes
-from warren.spark.pipelines.model import DeadLetterPlace, Mode, Sink, SinkKind
+from warren.spark.pipelines.model import DeadLetterPlace, Mode, SchemaChange, Sink, SinkKind
 from warren.spark.pipelines.read_source import has_scheme, read_kind
 from warren.spark.pipelines.section import FileSection, parse_duration
 
@@ -44,6 +44,9 @@ def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistak
         exchange_type=section.choice("type", _EXCHANGE_TYPES, "topic"),
         mode=Mode(section.choice("mode", [each.value for each in Mode], Mode.APPEND.value)),
         partition_by=section.texts("partition-by"),
+        schema_change=SchemaChange(
+            section.choice("schema-change", [each.value for each in SchemaChange], SchemaChange.ADD.value)
+        ),
         every_seconds=_read_trigger(section),
         checkpoint=(base / checkpoint).resolve() if checkpoint else None,
         after=section.texts("after"),
@@ -79,6 +82,8 @@ def _check(section: FileSection, sink: Sink) -> None:
         section.mistake(section.line_of("mandatory"), '"mandatory" is for exchanges, streams and queues')
     if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and sink.partition_by:
         section.mistake(section.line_of("partition-by"), '"partition-by" is for Parquet and Delta')
+    if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and section.has("schema-change"):
+        section.mistake(section.line_of("schema-change"), '"schema-change" is for Parquet and Delta')
     _check_place(section, sink.kind, sink.place, sink.routing_key)
 
 

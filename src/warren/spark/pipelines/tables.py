@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from warren.broker.exchanges.pipeline import input_of
 from warren.errors import WarrenError
+from warren.spark.folders import LocalFolder
 from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.graph import inputs_of, order_of_sinks, sources_of, views_of
 from warren.spark.pipelines.misfits import fit
 from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, Watermark
+from warren.spark.pipelines.schema_change import schema_of_table
 from warren.spark.pipelines.topology import input_stream, is_warren
 
 if TYPE_CHECKING:
@@ -121,8 +123,10 @@ def _files_frame(spark: SparkSession, definition: Definition, source: Source) ->
     if is_parquet and not definition.path_of(source.place).parent.exists():
         raise WarrenError(f'source "{source.name}": there is no {source.place}')
     options = {"header": "true"} if kind == "csv" else {}
+    # Of a table that a pipeline writes: Spark would take the columns of any one of its files for all there are.
+    schema = source.schema or (schema_of_table(LocalFolder(definition.path_of(source.place))) if is_parquet else None)
     if source.is_table:
         reader = spark.read.format(kind).options(**options)
-        return (reader.schema(source.schema) if source.schema else reader).load(path)
-    schema = source.schema or spark.read.format(kind).load(path).schema
+        return (reader.schema(schema) if schema else reader).load(path)
+    schema = schema or spark.read.format(kind).load(path).schema
     return spark.readStream.format(kind).options(**options).schema(schema).load(path)

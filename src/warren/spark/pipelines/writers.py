@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.broker.exchanges.pipeline import RESULT_HEADER
+from warren.spark.folders import LocalFolder
 from warren.spark.options import write_options
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
-from warren.spark.pipelines.parquet_table import ParquetTable
+from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
 from warren.spark.pipelines.publish_step import PublishStep
 from warren.spark.pipelines.read_source import ENVELOPE
+from warren.spark.pipelines.schema_change import schema_of_table, widened
 from warren.spark.pipelines.tables import FORMAT, frame_of
 from warren.spark.sink import check_columns
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -96,8 +99,8 @@ def _to_function(frame: DataFrame, definition: Definition, sink: Sink, checkpoin
     if sink.kind is SinkKind.CONSOLE:
         return frame.writeStream.foreachBatch(ConsoleBatches(sink.name))
     if sink.kind is SinkKind.DELTA:
-        return frame.writeStream.foreachBatch(DeltaBatches(place, sink.partition_by, sink.mode, checkpoint))
-    return frame.writeStream.foreachBatch(ParquetBatches(place, sink.partition_by, checkpoint))
+        return frame.writeStream.foreachBatch(DeltaBatches(place, sink, checkpoint))
+    return frame.writeStream.foreachBatch(ParquetBatches(place, sink, checkpoint))
 
 
 class MessageBatches:
@@ -112,28 +115,44 @@ class MessageBatches:
 
 
 class ParquetBatches:
-    def __init__(self, folder: Path, partition_by: tuple[str, ...], checkpoint: Path) -> None:
-        self._table = ParquetTable(folder)
-        self._partition_by = partition_by
+    def __init__(self, folder: Path, sink: Sink, checkpoint: Path) -> None:
+        self._table = ParquetTable(LocalFolder(folder))
+        self._sink = sink
         self._checkpoint = checkpoint
+        self._schema: StructType | None = None
         self._table.prepare()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
         writer = query_id(self._checkpoint)
-        staged = self._table.staging(writer, batch)
-        frame.write.mode("overwrite").option("compression", "zstd").partitionBy(*self._partition_by).parquet(
-            str(staged)
-        )
-        self._table.commit(writer, batch)
+        self._note_columns(frame.schema)
+        staged = f"{self._table.folder.place}/{self._table.staging(writer, batch)}"
+        # Counted by the executors while they write, and not by reading what was written.
+        counted = Observation()
+        frame = frame.observe(counted, f.count(f.lit(1)).alias("rows"))
+        files = frame.write.mode("overwrite").option("compression", "zstd").partitionBy(*self._sink.partition_by)
+        files.parquet(staged)
+        self._table.commit(writer, batch, counted.get["rows"])
         if batch % _COMPACT_EVERY == _COMPACT_EVERY - 1:
             self._table.compact(writer, before=batch)
 
+    def _note_columns(self, schema: StructType) -> None:
+        """Once for each start of the query: as long as it runs its columns are the same."""
+        if self._schema is not None:
+            return
+        folder = self._table.folder
+        known = schema_of_table(folder)
+        self._schema = widened(known, schema, self._sink.schema_change, folder.place)
+        if self._schema != known:
+            folder.write(SCHEMA, self._schema.json())
+
 
 class DeltaBatches:
-    def __init__(self, folder: Path, partition_by: tuple[str, ...], mode: Mode, checkpoint: Path) -> None:
+    def __init__(self, folder: Path, sink: Sink, checkpoint: Path) -> None:
         self._folder = folder
-        self._partition_by = partition_by
-        self._mode: Any = "overwrite" if mode is Mode.COMPLETE else "append"
+        self._sink = sink
         self._checkpoint = checkpoint
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -142,19 +161,31 @@ class DeltaBatches:
 
         writer = query_id(self._checkpoint)
         try:
-            done = DeltaTable(str(self._folder)).transaction_version(writer)
+            table = DeltaTable(str(self._folder))
         except TableNotFoundError:
-            done = None
-        if done is not None and done >= batch:
-            return
+            table = None
+        if table is not None:
+            done = table.transaction_version(writer)
+            if done is not None and done >= batch:
+                return
+            self._check_columns(table, frame.schema)
         rows: Any = frame.toArrow()
+        mode: Any = "overwrite" if self._sink.mode is Mode.COMPLETE else "append"
         write_deltalake(
             str(self._folder),
             rows,
-            mode=self._mode,
-            partition_by=list(self._partition_by) or None,
+            mode=mode,
+            schema_mode="overwrite" if mode == "overwrite" else "merge",
+            partition_by=list(self._sink.partition_by) or None,
             commit_properties=CommitProperties(app_transactions=[Transaction(writer, batch)]),
         )
+
+    def _check_columns(self, table: DeltaTable, schema: StructType) -> None:
+        from pyspark.sql.types import StructType
+
+        # Delta writes a schema as Spark does.
+        known = StructType.fromJson(json.loads(table.schema().to_json()))
+        widened(known, schema, self._sink.schema_change, str(self._folder))
 
 
 class ConsoleBatches:
