@@ -60,6 +60,25 @@ def test_rows_arrive_in_order_and_persistent_with_ids_of_their_own(broker: Broke
     assert ids == [f"query/7/3/{row}" for row in range(250)]
 
 
+def test_rows_made_of_one_message_need_not_share_its_id_nor_its_mode(broker: BrokerUnderTest) -> None:
+    name = broker.make("classic")
+    inherited = [("x-deduplication-header", "of the order"), ("kept", "yes")]
+    headers = pa.array([inherited] * 3, pa.map_(pa.string(), pa.string()))
+    modes = pa.array([1, None, 2], pa.int32())
+    table = pa.table({"body": ["a", "b", "c"], "headers": headers, "delivery_mode": modes})
+    for more in ({}, {"newIds": "true", "persistent": "true"}):
+        given = {"uri": broker.uri, "timeout": "10", "exchange": "", "routingKey": name, **more}
+        publish_rows(write_options(given, table.column_names), "q/0/0", iter(table.to_batches()))
+    found = [properties for _, properties, _ in broker.get_all(name)]
+    assert [each.headers["x-deduplication-header"] for each in found] == ["of the order"] * 3 + [
+        "q/0/0/0",
+        "q/0/0/1",
+        "q/0/0/2",
+    ]
+    assert {each.headers["kept"] for each in found} == {"yes"}
+    assert [each.delivery_mode for each in found] == [1, None, 2, 2, 2, 2]
+
+
 def test_exchange_and_key_may_differ_from_row_to_row(broker: BrokerUnderTest) -> None:
     names = [broker.make("classic"), broker.make("classic")]
     with broker.channel() as channel:

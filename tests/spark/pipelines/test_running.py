@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pika
 import pyarrow as pa
 import pyarrow.dataset as dataset
 import pytest
@@ -201,9 +202,10 @@ sources:
 views:
   joined: SELECT entries.id, words.meaning FROM entries JOIN words ON entries.word = words.word
   counted: SELECT meaning, count(*) AS n FROM joined GROUP BY meaning
+  twice: SELECT explode(array(body, upper(body))) AS body, headers FROM notes
 sinks:
   shown: {{from: counted, console: true, mode: complete}}
-  out: {{from: notes, queue: kinds.out}}
+  out: {{from: twice, queue: kinds.out}}
 dead-letters:
   exchange: kinds.dead
   routing-key: misfit
@@ -214,7 +216,9 @@ def test_files_tables_texts_and_the_terminal_are_sources_and_sinks_too(
     spark: SparkSession, node: BrokerUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = node.make()
-    node.publish(stream, [b"tea", b"much too long"])
+    node.publish(stream, [b"tea", b"much too long"], pika.BasicProperties(headers={"x-deduplication-header": "of tea"}))
+    # What is made of one message is more than one.
+    node.declare("kinds.out", **{"x-message-deduplication": True})
     with node.channel() as channel:
         channel.exchange_declare("kinds.dead", "topic", durable=True)
         channel.queue_declare("kinds.misfits", durable=True)
@@ -226,7 +230,7 @@ def test_files_tables_texts_and_the_terminal_are_sources_and_sinks_too(
     (tmp_path / "kinds.yaml").write_text(KINDS.format(broker=node.uri, stream=stream))
     status = run(load(tmp_path / "kinds.yaml"), once=True, spark=spark)
     assert status["state"] == "finished"
-    assert [body for _, _, body in node.get_all("kinds.out")] == [b"tea"]
+    assert [body for _, _, body in node.get_all("kinds.out")] == [b"tea", b"TEA"]
     ((_, properties, body),) = node.get_all("kinds.misfits")
     assert (body, properties.headers["x-misfit-reason"]) == (
         b"much too long",

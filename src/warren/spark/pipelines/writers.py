@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.broker.exchanges.pipeline import RESULT_HEADER
 from warren.spark.folders import LocalFolder
-from warren.spark.options import write_options
+from warren.spark.options import DEDUPLICATION_HEADER, write_options
+from warren.spark.pipelines.graph import views_of
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
 from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
 from warren.spark.pipelines.publish_step import PublishStep
@@ -78,7 +79,15 @@ def broker_options(definition: Definition, sink: Sink, columns: list[str]) -> di
         options["routingKey"] = sink.routing_key
     if sink.mandatory:
         options["mandatory"] = "true"
+    if not _sets_ids(definition, sink):
+        options["newIds"] = "true"
     return options
+
+
+def _sets_ids(definition: Definition, sink: Sink) -> bool:
+    """Whether SQL gives rows an id. One that came along with the headers is of the message that a row was made of: all
+    rows that were made of it would be taken for one."""
+    return any(DEDUPLICATION_HEADER in definition.views[name].sql for name in views_of(definition, [sink.origin]))
 
 
 def message_frame(frame: DataFrame) -> DataFrame:
