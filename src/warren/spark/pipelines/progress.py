@@ -34,7 +34,7 @@ class QueryStatus:
         """One report of Spark's. The same batch is reported again while nothing comes."""
         # None where Spark cannot know; somebody else may.
         self.lag = self.lag if (lag := lag_of(progress)) is None else lag
-        rows = int(progress.get("numInputRows") or 0)
+        rows = rows_of(progress)
         if progress["batchId"] <= self.batch and not rows:
             return
         self.batch = int(progress["batchId"])
@@ -68,9 +68,20 @@ class QueryStatus:
         }
 
 
+def rows_of(progress: dict[str, Any]) -> int:
+    """Spark Connect leaves the sum to its client."""
+    parts = (int(source.get("numInputRows") or 0) for source in progress.get("sources") or [])
+    return int(progress["numInputRows"] or 0) if "numInputRows" in progress else sum(parts)
+
+
 def misfits_of(progress: dict[str, Any]) -> int:
     observed = progress.get("observedMetrics") or {}
-    return sum(int(row[MISFITS] or 0) for name, row in observed.items() if name.startswith(MISFITS))
+    return sum(_count_in(row) for name, row in observed.items() if name.startswith(MISFITS))
+
+
+def _count_in(row: dict[str, Any]) -> int:
+    # By name; through Spark Connect a list of values.
+    return int((row["values"][0] if "values" in row else row[MISFITS]) or 0)
 
 
 def lag_of(progress: dict[str, Any]) -> int | None:

@@ -20,7 +20,7 @@ from warren.spark.pipelines.describe import describe_sink, describe_source
 from warren.spark.pipelines.draw_svg import edges
 from warren.spark.pipelines.graph import needs_of, order_of_sinks, queues_read, sources_of
 from warren.spark.pipelines.model import Definition
-from warren.spark.pipelines.progress import QueryStatus
+from warren.spark.pipelines.progress import QueryStatus, rows_of
 from warren.spark.pipelines.reporter import Reporter
 from warren.spark.pipelines.state import State, Status
 from warren.spark.spark_errors import one_line, told_in_one_line
@@ -138,7 +138,7 @@ class Runner:
         conf.update(self._definition.spark)
         chosen = master or self._definition.master or None
         spark = session(f"warren pipeline {self._definition.name}", chosen, **conf)
-        self._master = str(spark.sparkContext.master)
+        self._master = str(spark.conf.get("spark.master", chosen or ""))
         return spark
 
     def _live(self, spark: SparkSession) -> None:
@@ -293,7 +293,7 @@ class _Query:
     def _take(self, progress: object) -> None:
         data = json.loads(progress.json) if hasattr(progress, "json") else progress
         assert isinstance(data, dict)
-        if data["batchId"] > self.status.batch or not data.get("numInputRows"):
+        if data["batchId"] > self.status.batch or not rows_of(data):
             self.status.take(data)
 
 

@@ -94,7 +94,7 @@ def schema_of(spark: SparkSession, definition: Definition, source: Source) -> st
         return str(json.loads(kept.read_text(encoding="utf-8"))["schema"])
     reader = spark.read.format(FORMAT).option("uri", definition.broker).option(*place_option(definition, source))
     bodies = reader.load().limit(_SAMPLE).selectExpr("CAST(body AS STRING) AS body").where("is_valid_utf8(body)")
-    found = spark.read.option("mode", "DROPMALFORMED").json(bodies.rdd.map(lambda row: row.body)).schema
+    found = spark.read.option("mode", "DROPMALFORMED").json(bodies).schema
     if not found.fields:
         raise WarrenError(
             f'source "{source.name}" holds no message yet from which its schema could be inferred; write the schema out'
