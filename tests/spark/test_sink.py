@@ -60,6 +60,25 @@ def test_rows_arrive_in_order_and_persistent_with_ids_of_their_own(broker: Broke
     assert ids == [f"query/7/3/{row}" for row in range(250)]
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "wanted"),
+    [
+        ("priority", "string", "int"),
+        ("delivery_mode", "double", "int"),
+        ("message_id", "long", "string"),
+        ("timestamp", "string", "a timestamp, or seconds as bigint"),
+    ],
+)
+def test_a_property_of_the_wrong_type_is_told_before_anything_is_sent(name: str, kind: str, wanted: str) -> None:
+    right = StructType().add("body", "binary")
+    flat = StructType().add("body", "binary").add(name, kind)
+    with pytest.raises(WarrenError, match=rf"^column {name} is \w+ and must be {wanted}$"):
+        check_columns(flat)
+    with pytest.raises(WarrenError, match=rf"^column properties.{name} is \w+ and must be {wanted}$"):
+        check_columns(right.add("properties", StructType().add(name, kind)))
+    check_columns(StructType().add("body", "string").add("priority", "short").add("timestamp", "timestamp"))
+
+
 def test_rows_made_of_one_message_need_not_share_its_id_nor_its_mode(broker: BrokerUnderTest) -> None:
     name = broker.make("classic")
     inherited = [("x-deduplication-header", "of the order"), ("kept", "yes")]
@@ -175,7 +194,7 @@ def test_all_properties_come_back_as_they_were(broker: BrokerUnderTest) -> None:
 
 
 def _schema_of(rows: list[dict[str, object]]) -> pa.Schema:
-    from warren.spark.schema import ARROW
+    from warren.spark.arrow_schema import ARROW
 
     assert list(rows[0]) == ARROW.names
     return ARROW

@@ -12,13 +12,13 @@ from tests.spark.broker_under_test import BrokerUnderTest
 from tests.spark.test_streams import read_table
 from warren import Broker
 from warren.errors import WarrenError
+from warren.spark.arrow_schema import ARROW
 from warren.spark.folders import Share
 from warren.spark.jobs.redrive import Redrive
 from warren.spark.pipelines.dead_letters import DeadLetterWriter
 from warren.spark.pipelines.misfits import Aside
 from warren.spark.pipelines.model import DeadLetterPlace, Definition, SinkKind, Source, SourceKind
 from warren.spark.pipelines.topology import declare
-from warren.spark.schema import ARROW
 
 
 def put_aside(definition: Definition, envelopes: pa.StructArray) -> None:

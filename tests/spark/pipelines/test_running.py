@@ -24,7 +24,7 @@ from warren import Broker
 from warren.errors import WarrenError
 from warren.spark import Pipeline
 from warren.spark.pipelines.model import Definition, Source, SourceKind
-from warren.spark.pipelines.read_file import load
+from warren.spark.pipelines.read_file import load, loads
 from warren.spark.pipelines.runner import run
 from warren.spark.pipelines.state import State
 from warren.spark.pipelines.tables import _files_frame
@@ -123,6 +123,9 @@ def test_killed_in_the_middle_its_outputs_are_those_of_an_undisturbed_run(
         os.killpg(runner.pid, signal.SIGKILL)
         runner.wait()
     assert 0 < node.count(out) < count - 1
+    # What Java and Spark have to say does not get between the lines of a table.
+    assert "Spark" not in (tmp_path / "log").read_text()
+    assert "Spark" in State(load(file).folder).log_file.read_text()
     state = State(load(file).folder).read()
     assert state is not None
     assert state["state"] == "killed"
@@ -241,18 +244,36 @@ def test_files_tables_texts_and_the_terminal_are_sources_and_sinks_too(
     assert {"beer    │ 1", "tea     │ 2"} <= {line.strip("│ \n") for line in shown.splitlines()}
 
 
-def test_a_mistake_that_only_spark_can_find_is_told_in_one_line(
+MISTAKEN = """\
+pipeline: mistaken
+broker: {broker}
+folder: {folder}
+sources: {{notes: {{stream: {stream}}}}}
+views:
+  wrong: |
+    SELECT body,
+      amont FROM (SELECT * FROM notes)
+  odd: SELECT body, '9' AS priority FROM notes
+sinks:
+  out: {{from: {view}, queue: mistaken.out}}
+"""
+
+
+def test_a_mistake_that_only_spark_can_find_is_told_in_one_line_with_its_place(
     spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
 ) -> None:
-    pipeline = Pipeline("mistaken", broker=node.uri, folder=tmp_path)
-    pipeline.source("notes", stream=node.make()).view("wrong", "SELECT amont FROM notes")
-    pipeline.sink("out", "wrong", queue="mistaken.out")
-    with pytest.raises(WarrenError, match=r'query "out": \[UNRESOLVED_COLUMN.*`amont`.*') as found:
-        pipeline.run(once=True, spark=spark)
-    assert "\n" not in str(found.value)
-    status = State(tmp_path).read()
-    assert status is not None
-    assert (status["state"], status["error"]) == ("failed", str(found.value))
+    stream = node.make()
+    for view, told in (
+        ("wrong", r'^p.yaml:8: view "wrong": \[UNRESOLVED_COLUMN.*`amont`.*'),
+        ("odd", r'^p.yaml:11: sink "out": column priority is string and must be int$'),
+    ):
+        text = MISTAKEN.format(broker=node.uri, folder=tmp_path, stream=stream, view=view)
+        with pytest.raises(WarrenError, match=told) as found:
+            run(loads(text, "p.yaml", tmp_path), once=True, spark=spark)
+        assert "\n" not in str(found.value)
+        status = State(tmp_path).read()
+        assert status is not None
+        assert (status["state"], status["error"]) == ("failed", str(found.value))
 
 
 def test_a_column_that_is_added_is_there_in_parquet_and_delta_and_one_that_changes_is_refused(
@@ -342,6 +363,8 @@ def test_a_source_may_want_to_fail_and_then_nothing_is_written_or_tried_again(
     with pytest.raises(WarrenError, match=told) as found:
         pipeline.run(once=True, spark=spark)
     assert "\n" not in str(found.value)
+    assert str(found.value).endswith(f"; the trace is in {tmp_path}/spark.log")
+    assert "Traceback (most recent call last)" in (tmp_path / "spark.log").read_text()
     status = State(tmp_path).read()
     assert status is not None
     assert status["queries"][0]["restarts"] == 0

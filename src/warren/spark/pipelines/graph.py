@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from warren.spark.pipelines.model import Definition, Sink, SinkKind, Source, SourceKind, View
+from warren.spark.pipelines.read_source import columns_of_source
+from warren.spark.pipelines.sql_columns import columns_of_query
 from warren.spark.pipelines.sql_text import SqlError, Statement, read_statement
 
 
@@ -19,6 +21,20 @@ def _statement(sql: str) -> Statement | None:
 
 def statement_of(view: View) -> Statement | None:
     return _statement(view.sql) if view.function is None else None
+
+
+def line_in(view: View, number: int) -> int:
+    """Of the file, for a line of a view's SQL, from 0 on. A block of SQL begins in the line after its `|`; a quoted or
+    plain one in its own."""
+    if not view.line:
+        return 0
+    is_block = "\n" in view.sql.strip()
+    return view.line + number + (1 if is_block else 0)
+
+
+def line_at(view: View, offset: int) -> int:
+    """The same for a place in the SQL."""
+    return line_in(view, view.sql.count("\n", 0, offset))
 
 
 def inputs_of(definition: Definition, name: str) -> list[str]:
@@ -55,6 +71,17 @@ def views_of(definition: Definition, names: Iterable[str]) -> list[str]:
     for name in names:
         visit(declared_name(definition, name))
     return list(found)
+
+
+def columns_of(definition: Definition, name: str) -> frozenset[str] | None:
+    """Of a source or view, in lower case; None when only Spark can tell."""
+    name = declared_name(definition, name)
+    if name in definition.sources:
+        return columns_of_source(definition.sources[name])
+    view = definition.views.get(name)
+    if view is None or view.function is not None:
+        return None
+    return columns_of_query(view.sql, lambda each: columns_of(definition, each))
 
 
 def sources_of(definition: Definition, name: str) -> list[Source]:

@@ -150,6 +150,8 @@ class Sink:
     mandatory: bool = False
     declare: bool = True
     line: int = 0
+    # Where partition_by stands.
+    partition_line: int = 0
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,10 @@ class Definition:
     sinks: dict[str, Sink] = field(default_factory=dict)
     dead_letters: DeadLetterPlace | None = None
     restart: Restart = field(default_factory=Restart)
+
+    def at(self, line: int) -> str:
+        """The beginning of a complaint about this line; nothing when there is no file."""
+        return f"{self.file}:{line}: " if self.file and line else ""
 
     def path_of(self, place: str) -> Path:
         return (self.base / place).resolve()

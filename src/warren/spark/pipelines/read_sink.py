@@ -53,6 +53,7 @@ def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistak
         mandatory=section.flag("mandatory", False),
         declare=section.flag("declare", True),
         line=line,
+        partition_line=section.line_of("partition-by"),
     )
     section.finish()
     _check(section, sink)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -12,8 +12,10 @@ from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.document import FileNode, Mistakes
 from warren.spark.pipelines.model import DEFAULT_MAX_ROWS, OnError, Source, SourceKind, Watermark
 from warren.spark.pipelines.schema_text import SchemaError, SchemaField, parse_schema
-from warren.spark.pipelines.section import FileSection
-from warren.spark.pipelines.sql_text import SqlError, tokens_of
+from warren.spark.pipelines.section import FileSection, did_you_mean
+from warren.spark.pipelines.sql_columns import missing_in_expression
+from warren.spark.pipelines.sql_text import SqlError, check_operands, tokens_of
+from warren.spark.schema import COLUMNS
 
 KINDS: Final = {kind.value: kind for kind in SourceKind}
 # The message itself, beside the fields of its body.
@@ -52,8 +54,23 @@ def read_source(name: str, node: FileNode, line: int, mistakes: Mistakes) -> Sou
     section.finish()
     _check_place(section, source)
     _check_body(section, source)
-    _check_expectations(section)
+    _check_expectations(section, source)
     return source
+
+
+def columns_of_source(source: Source) -> frozenset[str] | None:
+    """What SQL can name, in lower case; None when only Spark can tell."""
+    if source.kind.is_of_broker and source.body in ("raw", "text") and not source.schema:
+        return frozenset((*(name for name, _ in COLUMNS), ENVELOPE))
+    if not source.schema or source.schema == "infer":
+        return None
+    try:
+        fields = parse_schema(ddl_of(source.schema) if source.body == "avro" else source.schema)
+    except SchemaError:
+        # Told already.
+        return None
+    names = {each.name.lower() for each in fields}
+    return frozenset(names | {ENVELOPE} if source.kind.is_of_broker else names)
 
 
 def read_kind(section: FileSection, kinds: Mapping[str, object], verb: str) -> str | None:
@@ -190,12 +207,23 @@ def _check_file_schema(section: FileSection, source: Source) -> None:
     _check_schema(section, source)
 
 
-def _check_expectations(section: FileSection) -> None:
+def _check_expectations(section: FileSection, source: Source) -> None:
+    columns = columns_of_source(source)
     for name, (condition, line) in section.mapping("expect").items():
         try:
-            tokens_of(condition)
+            check_operands(tokens_of(condition))
         except SqlError as error:
             section.mistake(line, f'expect "{name}": {error.reason}')
+            continue
+        for each in missing_in_expression(condition, columns) if columns is not None else ():
+            section.mistake(line, f'expect "{name}": {no_column(each.name, each.known)}')
+    watermark = source.watermark
+    if columns is not None and watermark is not None and watermark.column.lower() not in columns:
+        section.mistake(section.line_of("watermark"), f"watermark: {no_column(watermark.column, columns)}")
+
+
+def no_column(name: str, known: Iterable[str]) -> str:
+    return f'there is no column "{name}"{did_you_mean(name.lower(), known)}'
 
 
 def has_scheme(place: str) -> bool:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.exchanges.pipeline import input_of
 from warren.errors import WarrenError
 from warren.spark.folders import LocalFolder
 from warren.spark.pipelines.avro import ddl_of
-from warren.spark.pipelines.graph import inputs_of, order_of_sinks, sources_of, views_of
+from warren.spark.pipelines.graph import inputs_of, line_in, order_of_sinks, sources_of, views_of
 from warren.spark.pipelines.misfits import fit
-from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, Watermark
+from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, View, Watermark
 from warren.spark.pipelines.schema_change import schema_of_table
 from warren.spark.pipelines.topology import input_stream, is_warren
+from warren.spark.spark_errors import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMAT: Final = "warren"
 _SAMPLE: Final = 1000
+# Where Spark has found what it complains of.
+_LINE: Final = re.compile(r"\bline (\d+),? pos")
 
 
 def frame_of(spark: SparkSession, definition: Definition, sink: Sink) -> DataFrame:
@@ -33,10 +37,21 @@ def frame_of(spark: SparkSession, definition: Definition, sink: Sink) -> DataFra
         if view.function is not None:
             frame = view.function(*(frames[each] for each in inputs_of(definition, name)))
         else:
-            frame = spark.sql(view.sql)
+            frame = _query(spark, definition, view)
         frames[name] = _with_watermark(frame, view.watermark)
         frames[name].createOrReplaceTempView(name)
     return next(frame for name, frame in frames.items() if name.lower() == sink.origin.lower())
+
+
+def _query(spark: SparkSession, definition: Definition, view: View) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sql(view.sql)
+    except PySparkException as error:
+        found = _LINE.search(str(error))
+        line = line_in(view, int(found[1]) - 1 if found else 0)
+        raise WarrenError(f'{definition.at(line)}view "{view.name}": {one_line(error)}') from error
 
 
 def _keeps_misfits(definition: Definition, sink: Sink, source: Source) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.broker.exchanges.pipeline import RESULT_HEADER
+from warren.errors import WarrenError
 from warren.spark.folders import LocalFolder
 from warren.spark.options import DEDUPLICATION_HEADER, write_options
 from warren.spark.pipelines.graph import views_of
@@ -54,7 +55,10 @@ def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint:
     if sink.kind is SinkKind.PIPELINE:
         frame = _marked_as_result(frame, definition.name)
     options = broker_options(definition, sink, frame.columns)
-    check_columns(frame.schema)
+    try:
+        check_columns(frame.schema)
+    except WarrenError as error:
+        raise WarrenError(f'{definition.at(sink.line)}sink "{sink.name}": {error}') from error
     if sink.mode is Mode.APPEND:
         return frame.writeStream.format(FORMAT).options(**options)
     return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint))
