@@ -12,7 +12,6 @@ import shutil
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ import pyarrow.parquet as parquet
 from pyarrow import fs
 
 from warren.errors import WarrenError
+from warren.spark.places import is_local, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,15 +61,6 @@ def folder_at(place: str, spark: SparkSession | None) -> Folder:
     if spark is None or not hasattr(spark, "_jsc"):
         raise WarrenError(f"{place} can be reached only through a Spark session of this process")
     return SparkFolder(place, spark)
-
-
-def is_local(place: str) -> bool:
-    return urlsplit(place).scheme in ("", "file") or Path(place).exists()
-
-
-def local_path(place: str) -> Path:
-    parts = urlsplit(place)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else Path(place)
 
 
 def arrow_place(place: str) -> tuple[fs.FileSystem, str]:

@@ -178,7 +178,7 @@ def _check_shared_places(definition: Definition, mistakes: Mistakes) -> None:
     for sink in definition.sinks.values():
         if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA):
             continue
-        place = str(definition.path_of(sink.place))
+        place = definition.place_of(sink.place)
         if place in writers:
             mistakes.add(sink.line, f'sink "{sink.name}": sink "{writers[place]}" writes to {sink.place} already')
         writers[place] = sink.name

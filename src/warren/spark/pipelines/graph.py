@@ -119,13 +119,13 @@ def needs_of(definition: Definition, sink: Sink) -> set[str]:
 
 def _places_read(definition: Definition, source: Source) -> list[tuple[str, str]]:
     if source.kind in (SourceKind.PARQUET, SourceKind.DELTA, SourceKind.FILES):
-        return [("path", str(definition.path_of(source.place)))]
+        return [("path", definition.place_of(source.place))]
     return [(source.kind.value, source.place)]
 
 
 def _place_written(definition: Definition, sink: Sink) -> tuple[str, str]:
     if sink.kind in (SinkKind.PARQUET, SinkKind.DELTA):
-        return "path", str(definition.path_of(sink.place))
+        return "path", definition.place_of(sink.place)
     # What a pipeline answers at its exchange is not what it reads there.
     return ("results" if sink.kind is SinkKind.PIPELINE else sink.kind.value), sink.place
 

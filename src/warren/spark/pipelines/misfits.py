@@ -73,7 +73,7 @@ def fit(frame: DataFrame, definition: Definition, source: Source, schema: str, k
 def _share(definition: Definition, dead: DeadLetterPlace, source: Source) -> Share | None:
     if dead.kind is not SinkKind.PARQUET:
         return None
-    return Share(str(definition.path_of(dead.place)), f"{definition.name}.{source.name}")
+    return Share(definition.place_of(dead.place), f"{definition.name}.{source.name}")
 
 
 def _columns(frame: DataFrame, source: Source, schema: str) -> DataFrame:

@@ -8,6 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warren.spark.places import absolute
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -145,7 +147,8 @@ class Sink:
     schema_change: SchemaChange = SchemaChange.ADD
     # None: as fast as possible.
     every_seconds: float | None = None
-    checkpoint: Path | None = None
+    # Empty: in the pipeline's own folder.
+    checkpoint: str = ""
     after: tuple[str, ...] = ()
     mandatory: bool = False
     declare: bool = True
@@ -179,7 +182,10 @@ class Definition:
     broker: str = DEFAULT_BROKER
     # The management API that statuses are sent to; empty: to none.
     api: str = ""
+    # Of this machine: who runs it, and how it is doing.
     folder: Path = Path()
+    # Where checkpoints are, if they are not in that folder: any address that Spark can name.
+    storage: str = ""
     master: str = ""
     spark: dict[str, str] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
@@ -192,8 +198,13 @@ class Definition:
         """The beginning of a complaint about this line; nothing when there is no file."""
         return f"{self.file}:{line}: " if self.file and line else ""
 
-    def path_of(self, place: str) -> Path:
-        return (self.base / place).resolve()
+    def place_of(self, place: str) -> str:
+        """A path of this machine counts from where the file is; an address is what it is."""
+        return absolute(place, self.base)
 
-    def checkpoint_of(self, sink: Sink) -> Path:
-        return self.folder / "checkpoints" / sink.name if sink.checkpoint is None else sink.checkpoint
+    @property
+    def home(self) -> str:
+        return self.storage or str(self.folder)
+
+    def checkpoint_of(self, sink: Sink) -> str:
+        return sink.checkpoint or f"{self.home}/checkpoints/{sink.name}"

@@ -7,8 +7,9 @@ from typing import Final
 
 from warren.spark.pipelines.document import FileNode, Mistakes
 from warren.spark.pipelines.model import DeadLetterPlace, Mode, SchemaChange, Sink, SinkKind
-from warren.spark.pipelines.read_source import has_scheme, read_kind
+from warren.spark.pipelines.read_source import BY_DELTA, check_address, read_kind
 from warren.spark.pipelines.section import FileSection, parse_duration
+from warren.spark.places import absolute
 
 KINDS: Final = {kind.value: kind for kind in SinkKind}
 _DEAD_KINDS: Final = {kind: KINDS[kind] for kind in ("exchange", "stream", "queue", "parquet")}
@@ -23,6 +24,8 @@ _MODES: Final = {
     SinkKind.CONSOLE: (Mode.APPEND, Mode.UPDATE, Mode.COMPLETE),
 }
 _KEY_MAX: Final = 255
+# Addresses that executors reach without Spark, by Arrow: they write dead letters while Spark writes the rest.
+BY_ARROW: Final = ("s3", "s3a", "gs", "hdfs", "abfs", "abfss")
 
 
 def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistakes) -> Sink | None:
@@ -48,7 +51,7 @@ def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistak
             section.choice("schema-change", [each.value for each in SchemaChange], SchemaChange.ADD.value)
         ),
         every_seconds=_read_trigger(section),
-        checkpoint=(base / checkpoint).resolve() if checkpoint else None,
+        checkpoint=absolute(checkpoint, base) if checkpoint else "",
         after=section.texts("after"),
         mandatory=section.flag("mandatory", False),
         declare=section.flag("declare", True),
@@ -89,8 +92,8 @@ def _check(section: FileSection, sink: Sink) -> None:
 
 
 def _check_place(section: FileSection, kind: SinkKind, place: str, routing_key: str) -> None:
-    if kind in (SinkKind.PARQUET, SinkKind.DELTA) and has_scheme(place):
-        section.mistake(section.line_of(kind.value), f"{place} is no path; only folders of this machine serve")
+    if kind is SinkKind.DELTA:
+        check_address(section, kind.value, place, BY_DELTA)
     if kind.is_of_broker and len(place.encode()) > _KEY_MAX:
         section.mistake(section.line_of(kind.value), f"the name of a {kind.value} has at most {_KEY_MAX} bytes")
     if len(routing_key.encode()) > _KEY_MAX:
@@ -107,4 +110,6 @@ def read_dead_letters(section: FileSection | None) -> DeadLetterPlace | None:
         return None
     place = section.text(kind)
     _check_place(section, SinkKind(kind), place, routing_key)
+    if kind == SinkKind.PARQUET.value:
+        check_address(section, kind, place, BY_ARROW)
     return DeadLetterPlace(SinkKind(kind), place, routing_key, section.line)

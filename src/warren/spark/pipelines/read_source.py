@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.document import FileNode, Mistakes
@@ -15,6 +13,7 @@ from warren.spark.pipelines.schema_text import SchemaError, SchemaField, parse_s
 from warren.spark.pipelines.section import FileSection, did_you_mean
 from warren.spark.pipelines.sql_columns import missing_in_expression
 from warren.spark.pipelines.sql_text import SqlError, check_operands, tokens_of
+from warren.spark.places import is_local, scheme_of
 from warren.spark.schema import COLUMNS
 
 KINDS: Final = {kind.value: kind for kind in SourceKind}
@@ -22,6 +21,8 @@ KINDS: Final = {kind.value: kind for kind in SourceKind}
 ENVELOPE: Final = "envelope"
 _BODIES: Final = ("avro", "json", "raw", "text")
 _FORMATS: Final = ("csv", "json", "parquet", "text")
+# Addresses that the library for Delta reaches.
+BY_DELTA: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _STARTS: Final = ("earliest", "latest")
 
 
@@ -123,10 +124,8 @@ def _check_place(section: FileSection, source: Source) -> None:
         )
     if not kind.is_of_broker and section.has("start"):
         section.mistake(section.line_of("start"), "tables and files are read from their beginning")
-    if not kind.is_of_broker and has_scheme(source.place):
-        section.mistake(
-            section.line_of(kind.value), f"{source.place} is no path; only folders and files of this machine serve"
-        )
+    if kind is SourceKind.DELTA:
+        check_address(section, kind.value, source.place, BY_DELTA)
 
 
 def _check_body(section: FileSection, source: Source) -> None:
@@ -226,5 +225,8 @@ def no_column(name: str, known: Iterable[str]) -> str:
     return f'there is no column "{name}"{did_you_mean(name.lower(), known)}'
 
 
-def has_scheme(place: str) -> bool:
-    return urlsplit(place).scheme not in ("", "file") and not Path(place).exists()
+def check_address(section: FileSection, key: str, place: str, schemes: tuple[str, ...]) -> None:
+    """For what is reached without Spark, which would know more."""
+    if not is_local(place) and scheme_of(place) not in schemes:
+        known = ", ".join(f"{scheme}://" for scheme in schemes)
+        section.mistake(section.line_of(key), f"{place} cannot be reached here; folders and {known} can")

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from warren.broker.exchanges.pipeline import input_of
 from warren.errors import WarrenError
-from warren.spark.folders import LocalFolder
+from warren.spark.folders import folder_at
 from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.graph import inputs_of, line_in, order_of_sinks, sources_of, views_of
 from warren.spark.pipelines.misfits import fit
 from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, View, Watermark
 from warren.spark.pipelines.schema_change import schema_of_table
 from warren.spark.pipelines.topology import input_stream, is_warren
+from warren.spark.places import is_local, local_path
 from warren.spark.spark_errors import one_line
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def _messages(spark: SparkSession, definition: Definition, source: Source) -> Da
         reader = reader.option("startingOffsets", source.start)
     elif not is_warren(definition.broker):
         # RabbitMQ gives a message once: what was read is kept here until its batch is written.
+        # In a folder, because the process that plans has no door to Spark.
         reader = reader.option("spoolDir", str(definition.folder / "spool" / source.name))
     return reader.load()
 
@@ -104,9 +106,10 @@ def schema_of(spark: SparkSession, definition: Definition, source: Source) -> st
         return ddl_of(source.schema)
     if source.schema != "infer":
         return source.schema
-    kept = definition.folder / "schemas" / f"{source.name}.json"
-    if kept.exists():
-        return str(json.loads(kept.read_text(encoding="utf-8"))["schema"])
+    home, name = folder_at(definition.home, spark), f"schemas/{source.name}.json"
+    kept = home.read(name)
+    if kept is not None:
+        return str(json.loads(kept)["schema"])
     reader = spark.read.format(FORMAT).option("uri", definition.broker).option(*place_option(definition, source))
     bodies = reader.load().limit(_SAMPLE).selectExpr("CAST(body AS STRING) AS body").where("is_valid_utf8(body)")
     found = spark.read.option("mode", "DROPMALFORMED").json(bodies).schema
@@ -115,8 +118,7 @@ def schema_of(spark: SparkSession, definition: Definition, source: Source) -> st
             f'source "{source.name}" holds no message yet from which its schema could be inferred; write the schema out'
         )
     schema = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in found.fields)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"schema": schema}), encoding="utf-8")
+    home.write(name, json.dumps({"schema": schema}))
     return schema
 
 
@@ -125,21 +127,21 @@ def _delta_frame(spark: SparkSession, definition: Definition, source: Source) ->
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        table = DeltaTable(str(definition.path_of(source.place))).to_pyarrow_table()
+        table = DeltaTable(definition.place_of(source.place)).to_pyarrow_table()
     except TableNotFoundError as error:
         raise WarrenError(f'source "{source.name}": there is no Delta table at {source.place}') from error
     return spark.createDataFrame(table)
 
 
 def _files_frame(spark: SparkSession, definition: Definition, source: Source) -> DataFrame:
-    path = str(definition.path_of(source.place))
+    path = definition.place_of(source.place)
     is_parquet = source.kind is SourceKind.PARQUET or source.format == "parquet"
     kind = "parquet" if is_parquet else source.format
-    if is_parquet and not definition.path_of(source.place).parent.exists():
+    if is_parquet and is_local(path) and not local_path(path).parent.exists():
         raise WarrenError(f'source "{source.name}": there is no {source.place}')
     options = {"header": "true"} if kind == "csv" else {}
     # Of a table that a pipeline writes: Spark would take the columns of any one of its files for all there are.
-    schema = source.schema or (schema_of_table(LocalFolder(definition.path_of(source.place))) if is_parquet else None)
+    schema = source.schema or (schema_of_table(folder_at(path, spark)) if is_parquet else None)
     if source.is_table:
         reader = spark.read.format(kind).options(**options)
         return (reader.schema(schema) if schema else reader).load(path)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.broker.exchanges.pipeline import RESULT_HEADER
 from warren.errors import WarrenError
-from warren.spark.folders import LocalFolder
+from warren.spark.folders import Folder, folder_at
 from warren.spark.options import DEDUPLICATION_HEADER, write_options
 from warren.spark.pipelines.graph import views_of
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
@@ -35,14 +34,14 @@ _ROWS_SHOWN: Final = 20
 
 def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -> StreamingQuery:
     frame = frame_of(spark, definition, sink)
-    checkpoint = definition.checkpoint_of(sink)
-    checkpoint.mkdir(parents=True, exist_ok=True)
+    checkpoint = folder_at(definition.checkpoint_of(sink), spark)
+    checkpoint.make()
     if sink.kind.is_of_broker:
         writer = _to_broker(frame, definition, sink, checkpoint)
     else:
-        writer = _to_function(frame, definition, sink, checkpoint)
+        writer = _to_function(frame, sink, definition.place_of(sink.place), checkpoint)
     writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(sink.mode.value)
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer = writer.option("checkpointLocation", checkpoint.place)
     if once:
         writer = writer.trigger(availableNow=True)
     elif sink.every_seconds is not None:
@@ -50,7 +49,7 @@ def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -
     return writer.start()
 
 
-def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
+def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Folder) -> DataStreamWriter:
     frame = message_frame(frame)
     if sink.kind is SinkKind.PIPELINE:
         frame = _marked_as_result(frame, definition.name)
@@ -107,19 +106,18 @@ def message_frame(frame: DataFrame) -> DataFrame:
     return frame.select(body.alias("body"), *kept, *added)
 
 
-def _to_function(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
-    place = definition.path_of(sink.place)
+def _to_function(frame: DataFrame, sink: Sink, place: str, checkpoint: Folder) -> DataStreamWriter:
     if sink.kind is SinkKind.CONSOLE:
         return frame.writeStream.foreachBatch(ConsoleBatches(sink.name))
     if sink.kind is SinkKind.DELTA:
         return frame.writeStream.foreachBatch(DeltaBatches(place, sink, checkpoint))
-    return frame.writeStream.foreachBatch(ParquetBatches(place, sink, checkpoint))
+    return frame.writeStream.foreachBatch(ParquetBatches(folder_at(place, frame.sparkSession), sink, checkpoint))
 
 
 class MessageBatches:
     """For the mode update, which Spark does not let a Python sink take part in: the same writer, called by batch."""
 
-    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Path) -> None:
+    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Folder) -> None:
         self._options = write_options(options, schema.names)
         self._checkpoint = checkpoint
 
@@ -128,8 +126,8 @@ class MessageBatches:
 
 
 class ParquetBatches:
-    def __init__(self, folder: Path, sink: Sink, checkpoint: Path) -> None:
-        self._table = ParquetTable(LocalFolder(folder))
+    def __init__(self, folder: Folder, sink: Sink, checkpoint: Folder) -> None:
+        self._table = ParquetTable(folder)
         self._sink = sink
         self._checkpoint = checkpoint
         self._schema: StructType | None = None
@@ -163,7 +161,7 @@ class ParquetBatches:
 
 
 class DeltaBatches:
-    def __init__(self, folder: Path, sink: Sink, checkpoint: Path) -> None:
+    def __init__(self, folder: str, sink: Sink, checkpoint: Folder) -> None:
         self._folder = folder
         self._sink = sink
         self._checkpoint = checkpoint
@@ -174,7 +172,7 @@ class DeltaBatches:
 
         writer = query_id(self._checkpoint)
         try:
-            table = DeltaTable(str(self._folder))
+            table = DeltaTable(self._folder)
         except TableNotFoundError:
             table = None
         if table is not None:
@@ -185,7 +183,7 @@ class DeltaBatches:
         rows: Any = frame.toArrow()
         mode: Any = "overwrite" if self._sink.mode is Mode.COMPLETE else "append"
         write_deltalake(
-            str(self._folder),
+            self._folder,
             rows,
             mode=mode,
             schema_mode="overwrite" if mode == "overwrite" else "merge",
@@ -198,7 +196,7 @@ class DeltaBatches:
 
         # Delta writes a schema as Spark does.
         known = StructType.fromJson(json.loads(table.schema().to_json()))
-        widened(known, schema, self._sink.schema_change, str(self._folder))
+        widened(known, schema, self._sink.schema_change, self._folder)
 
 
 class ConsoleBatches:
@@ -224,6 +222,6 @@ def _shown(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def query_id(checkpoint: Path) -> str:
+def query_id(checkpoint: Folder) -> str:
     """Spark's own, which lasts as long as the checkpoint; a new checkpoint is a new writer."""
-    return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
+    return str(json.loads(checkpoint.read("metadata") or "{}")["id"])
