@@ -311,6 +311,34 @@ def test_a_column_that_is_added_is_there_in_parquet_and_delta_and_one_that_chang
     assert kept(tmp_path) == list(range(5))
 
 
+def test_any_format_that_spark_has_is_a_source_and_a_sink(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    """ORC, and a database over JDBC: the jars of both come with PySpark."""
+    # Where Derby would put its log otherwise is the folder that tests are run in.
+    java: Any = spark._jvm
+    java.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    stream, out = node.make(), "formats.out"
+    node.publish(stream, orders(0, 6))
+    database = {"url": "jdbc:derby:memory:formats;create=true", "dbtable": "orders"}
+    pipeline = Pipeline("formats", broker=node.uri, folder=tmp_path / "one")
+    pipeline.source(
+        "orders", stream=stream, schema="id BIGINT, amount DOUBLE", on_error="drop", start=1, min_partitions=3
+    )
+    pipeline.view("plain", "SELECT id, amount FROM orders")
+    pipeline.sink("files", "plain", format="orc", options={"path": str(tmp_path / "orc")})
+    pipeline.sink("rows", "plain", format="jdbc", options=database)
+    assert pipeline.run(once=True, spark=spark)["rows"] == 10
+    back = Pipeline("back", broker=node.uri, folder=tmp_path / "two")
+    back.source("files", format="orc", options={"path": str(tmp_path / "orc")}, schema="id BIGINT, amount DOUBLE")
+    back.source("rows", format="jdbc", options=database, as_="table")
+    back.view("both", "SELECT files.id, rows.amount FROM files JOIN rows ON files.id = rows.id")
+    back.sink("out", "both", queue=out)
+    assert back.run(once=True, spark=spark)["rows"] == 5
+    found = [json.loads(body) for _, _, body in node.get_all(out)]
+    assert sorted(found, key=lambda row: row["id"]) == [{"id": n, "amount": n / 2} for n in range(1, 6)]
+
+
 def frame_at(spark: SparkSession, folder: Path) -> DataFrame:
     """As a pipeline reads it."""
     definition = Definition("reader", folder)

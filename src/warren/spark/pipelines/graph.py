@@ -118,6 +118,8 @@ def needs_of(definition: Definition, sink: Sink) -> set[str]:
 
 
 def _places_read(definition: Definition, source: Source) -> list[tuple[str, str]]:
+    if source.kind is SourceKind.FORMAT:
+        return [("path", definition.place_of(source.options["path"]))] if "path" in source.options else []
     if source.kind in (SourceKind.PARQUET, SourceKind.DELTA, SourceKind.FILES):
         return [("path", definition.place_of(source.place))]
     return [(source.kind.value, source.place)]
@@ -126,6 +128,8 @@ def _places_read(definition: Definition, source: Source) -> list[tuple[str, str]
 def _place_written(definition: Definition, sink: Sink) -> tuple[str, str]:
     if sink.kind in (SinkKind.PARQUET, SinkKind.DELTA):
         return "path", definition.place_of(sink.place)
+    if sink.kind is SinkKind.FORMAT and "path" in sink.options:
+        return "path", definition.place_of(sink.options["path"])
     # What a pipeline answers at its exchange is not what it reads there.
     return ("results" if sink.kind is SinkKind.PIPELINE else sink.kind.value), sink.place
 

@@ -28,6 +28,8 @@ class SourceKind(Enum):
     PARQUET = "parquet"
     DELTA = "delta"
     FILES = "files"
+    # Any other that Spark has: its name is the place.
+    FORMAT = "format"
 
     @property
     def is_of_broker(self) -> bool:
@@ -51,6 +53,7 @@ class SinkKind(Enum):
     PARQUET = "parquet"
     DELTA = "delta"
     CONSOLE = "console"
+    FORMAT = "format"
 
     @property
     def is_of_broker(self) -> bool:
@@ -100,13 +103,19 @@ class Source:
     schema: str = ""
     is_table: bool = False
     format: str = "parquet"
+    # earliest, latest, an offset, offsets by name in JSON, or a time.
     start: str = "earliest"
     max_rows: int = DEFAULT_MAX_ROWS
+    # 0: one for each stream.
+    min_partitions: int = 0
+    fail_on_data_loss: bool = True
     watermark: Watermark | None = None
     on_error: OnError = OnError.DEAD_LETTER
     # Conditions in SQL that a row must meet, by name.
     expect: dict[str, str] = field(default_factory=dict)
     declare: bool = True
+    # Of a format of Spark's.
+    options: dict[str, str] = field(default_factory=dict)
     line: int = 0
 
     @property
@@ -152,6 +161,8 @@ class Sink:
     after: tuple[str, ...] = ()
     mandatory: bool = False
     declare: bool = True
+    # Of a format of Spark's.
+    options: dict[str, str] = field(default_factory=dict)
     line: int = 0
     # Where partition_by stands.
     partition_line: int = 0
@@ -201,6 +212,10 @@ class Definition:
     def place_of(self, place: str) -> str:
         """A path of this machine counts from where the file is; an address is what it is."""
         return absolute(place, self.base)
+
+    def options_of(self, part: Source | Sink) -> dict[str, str]:
+        path = part.options.get("path")
+        return part.options if path is None else {**part.options, "path": self.place_of(path)}
 
     @property
     def home(self) -> str:

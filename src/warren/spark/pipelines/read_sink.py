@@ -7,7 +7,7 @@ from typing import Final
 
 from warren.spark.pipelines.document import FileNode, Mistakes
 from warren.spark.pipelines.model import DeadLetterPlace, Mode, SchemaChange, Sink, SinkKind
-from warren.spark.pipelines.read_source import BY_DELTA, check_address, read_kind
+from warren.spark.pipelines.read_source import BY_DELTA, check_address, read_kind, read_spark_options
 from warren.spark.pipelines.section import FileSection, parse_duration
 from warren.spark.places import absolute
 
@@ -22,8 +22,11 @@ _MODES: Final = {
     SinkKind.PARQUET: (Mode.APPEND,),
     SinkKind.DELTA: (Mode.APPEND, Mode.COMPLETE),
     SinkKind.CONSOLE: (Mode.APPEND, Mode.UPDATE, Mode.COMPLETE),
+    SinkKind.FORMAT: (Mode.APPEND,),
 }
 _KEY_MAX: Final = 255
+# Spark has a sink of its own for files of these, which leaves out a batch that is there.
+FILE_FORMATS: Final = ("avro", "csv", "json", "orc", "text", "xml")
 # Addresses that executors reach without Spark, by Arrow: they write dead letters while Spark writes the rest.
 BY_ARROW: Final = ("s3", "s3a", "gs", "hdfs", "abfs", "abfss")
 
@@ -55,6 +58,7 @@ def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistak
         after=section.texts("after"),
         mandatory=section.flag("mandatory", False),
         declare=section.flag("declare", True),
+        options=read_spark_options(section, kind == SinkKind.FORMAT.value),
         line=line,
         partition_line=section.line_of("partition-by"),
     )
@@ -84,8 +88,10 @@ def _check(section: FileSection, sink: Sink) -> None:
         section.mistake(section.line_of("type"), '"type" is for exchanges')
     if not sink.kind.is_of_broker and section.has("mandatory"):
         section.mistake(section.line_of("mandatory"), '"mandatory" is for exchanges, streams and queues')
-    if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and sink.partition_by:
+    if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA, SinkKind.FORMAT) and sink.partition_by:
         section.mistake(section.line_of("partition-by"), '"partition-by" is for Parquet and Delta')
+    if sink.kind is SinkKind.FORMAT and sink.place in FILE_FORMATS and "path" not in sink.options:
+        section.mistake(section.line_of("format"), f'files of {sink.place} need "options" with a path')
     if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and section.has("schema-change"):
         section.mistake(section.line_of("schema-change"), '"schema-change" is for Parquet and Delta')
     _check_place(section, sink.kind, sink.place, sink.routing_key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final
 
 from warren.spark.pipelines.avro import ddl_of
@@ -43,13 +44,16 @@ def read_source(name: str, node: FileNode, line: int, mistakes: Mistakes) -> Sou
         body=section.choice("body", _BODIES, "json" if section.has("schema") else "raw"),
         schema=_schema_text(section),
         is_table=is_table,
-        format=section.choice("format", _FORMATS, "parquet" if source_kind is not SourceKind.FILES else "json"),
-        start=section.choice("start", _STARTS, "earliest"),
+        format=_read_format(section, source_kind),
+        start=_read_start(section, source_kind),
         max_rows=section.number("max-rows", DEFAULT_MAX_ROWS),
+        min_partitions=section.number("min-partitions", 0),
+        fail_on_data_loss=section.flag("fail-on-data-loss", True),
         watermark=read_watermark(section),
         on_error=OnError(section.choice("on-error", [each.value for each in OnError], OnError.DEAD_LETTER.value)),
         expect={key: text for key, (text, _) in section.mapping("expect").items()},
         declare=section.flag("declare", True),
+        options=read_spark_options(section, source_kind is SourceKind.FORMAT),
         line=line,
     )
     section.finish()
@@ -76,6 +80,9 @@ def columns_of_source(source: Source) -> frozenset[str] | None:
 
 def read_kind(section: FileSection, kinds: Mapping[str, object], verb: str) -> str | None:
     given = section.given(kinds)
+    if len(given) > 1 and "format" in given:
+        # Beside a place it says what is there.
+        given.remove("format")
     if len(given) == 1:
         return given[0]
     if not given:
@@ -83,6 +90,41 @@ def read_kind(section: FileSection, kinds: Mapping[str, object], verb: str) -> s
     else:
         section.mistake(section.line_of(given[1]), f"names several places to {verb}, {' and '.join(given)}; give one")
     return None
+
+
+def read_spark_options(section: FileSection, has_them: bool) -> dict[str, str]:
+    found = {key: text for key, (text, _) in section.mapping("options").items()}
+    if found and not has_them:
+        section.mistake(section.line_of("options"), '"options" are those of a "format" of Spark\'s')
+    return found
+
+
+def _read_start(section: FileSection, kind: SourceKind) -> str:
+    node = section.node("start")
+    if node is not None and isinstance(node.value, dict):
+        offsets = {name: each.value for name, each in node.value.items()}
+        if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
+            section.mistake(node.line, '"start": offsets are whole numbers by the names of streams')
+        return json.dumps(offsets)
+    text = section.text("start", "earliest")
+    if text in _STARTS:
+        return text
+    if text.isdecimal():
+        if kind is SourceKind.SUPER_STREAM:
+            section.mistake(section.line_of("start"), '"start": offsets of a super stream are told by partition')
+        return text
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        shown = '"start" is earliest, latest, an offset such as 1200, or a time such as 2026-05-01T12:00Z'
+        section.mistake(section.line_of("start"), f"{shown}, not {text}")
+    return text
+
+
+def _read_format(section: FileSection, kind: SourceKind) -> str:
+    if kind is SourceKind.FORMAT:
+        return section.text("format")
+    return section.choice("format", _FORMATS, "json" if kind is SourceKind.FILES else "parquet")
 
 
 def read_watermark(section: FileSection) -> Watermark | None:
@@ -116,7 +158,7 @@ def _check_place(section: FileSection, source: Source) -> None:
         section.mistake(
             section.line_of("as"), "a Delta table can be read as a table only; Parquet and files as streams too"
         )
-    if kind is not SourceKind.FILES and section.has("format"):
+    if kind not in (SourceKind.FILES, SourceKind.FORMAT) and section.has("format"):
         section.mistake(section.line_of("format"), '"format" is for files')
     if kind is SourceKind.QUEUE and section.has("start"):
         section.mistake(
@@ -124,6 +166,10 @@ def _check_place(section: FileSection, source: Source) -> None:
         )
     if not kind.is_of_broker and section.has("start"):
         section.mistake(section.line_of("start"), "tables and files are read from their beginning")
+    if (kind is SourceKind.QUEUE or not kind.is_of_broker) and section.has("min-partitions"):
+        section.mistake(section.line_of("min-partitions"), '"min-partitions" is for streams')
+    if not kind.is_of_broker and section.has("fail-on-data-loss"):
+        section.mistake(section.line_of("fail-on-data-loss"), '"fail-on-data-loss" is for messages')
     if kind is SourceKind.DELTA:
         check_address(section, kind.value, source.place, BY_DELTA)
 
@@ -196,6 +242,8 @@ def _check_no_envelope(section: FileSection, fields: tuple[SchemaField, ...]) ->
 def _check_file_schema(section: FileSection, source: Source) -> None:
     if section.has("body"):
         section.mistake(section.line_of("body"), '"body" is for messages; tables and files have columns')
+    if source.kind is SourceKind.FORMAT and source.schema:
+        _check_schema(section, source)
     if source.kind is not SourceKind.FILES or source.format in ("parquet", "text"):
         return
     if not source.schema or source.schema == "infer":

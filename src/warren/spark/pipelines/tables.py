@@ -72,6 +72,8 @@ def _source_frame(spark: SparkSession, definition: Definition, source: Source, k
     if source.kind.is_of_broker:
         messages = _messages(spark, definition, source)
         frame = fit(messages, definition, source, schema_of(spark, definition, source), keeps_misfits)
+    elif source.kind is SourceKind.FORMAT:
+        frame = _format_frame(spark, definition, source)
     elif source.kind is SourceKind.DELTA:
         frame = _delta_frame(spark, definition, source)
     else:
@@ -81,9 +83,13 @@ def _source_frame(spark: SparkSession, definition: Definition, source: Source, k
 
 def _messages(spark: SparkSession, definition: Definition, source: Source) -> DataFrame:
     reader = spark.readStream.format(FORMAT).option("uri", definition.broker)
-    reader = reader.option(*place_option(definition, source)).option("maxOffsetsPerTrigger", str(source.max_rows))
+    place = place_option(definition, source)
+    reader = reader.option(*place).option("maxOffsetsPerTrigger", str(source.max_rows))
+    reader = reader.option("failOnDataLoss", source.fail_on_data_loss)
+    if source.min_partitions:
+        reader = reader.option("minPartitions", str(source.min_partitions))
     if source.kind is not SourceKind.QUEUE:
-        reader = reader.option("startingOffsets", source.start)
+        reader = reader.option(*start_option(source.start, place[1]))
     elif not is_warren(definition.broker):
         # RabbitMQ gives a message once: what was read is kept here until its batch is written.
         # In a folder, because the process that plans has no door to Spark.
@@ -98,6 +104,13 @@ def place_option(definition: Definition, source: Source) -> tuple[str, str]:
         return "stream", input_of(source.place)
     names = {SourceKind.QUEUE: "queue", SourceKind.STREAM: "stream", SourceKind.SUPER_STREAM: "superStream"}
     return names[source.kind], source.place
+
+
+def start_option(start: str, stream: str) -> tuple[str, str]:
+    if start.isdecimal():
+        return "startingOffsets", json.dumps({stream: int(start)})
+    is_place = start.startswith("{") or start in ("earliest", "latest")
+    return "startingOffsets" if is_place else "startingTimestamp", start
 
 
 def schema_of(spark: SparkSession, definition: Definition, source: Source) -> str:
@@ -131,6 +144,12 @@ def _delta_frame(spark: SparkSession, definition: Definition, source: Source) ->
     except TableNotFoundError as error:
         raise WarrenError(f'source "{source.name}": there is no Delta table at {source.place}') from error
     return spark.createDataFrame(table)
+
+
+def _format_frame(spark: SparkSession, definition: Definition, source: Source) -> DataFrame:
+    reader = (spark.read if source.is_table else spark.readStream).format(source.format)
+    reader = reader.options(**definition.options_of(source))
+    return (reader.schema(source.schema) if source.schema else reader).load()
 
 
 def _files_frame(spark: SparkSession, definition: Definition, source: Source) -> DataFrame:

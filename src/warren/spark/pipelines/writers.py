@@ -13,6 +13,7 @@ from warren.spark.pipelines.graph import views_of
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
 from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
 from warren.spark.pipelines.publish_step import PublishStep
+from warren.spark.pipelines.read_sink import FILE_FORMATS
 from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.schema_change import schema_of_table, widened
 from warren.spark.pipelines.tables import FORMAT, frame_of
@@ -38,6 +39,8 @@ def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -
     checkpoint.make()
     if sink.kind.is_of_broker:
         writer = _to_broker(frame, definition, sink, checkpoint)
+    elif sink.kind is SinkKind.FORMAT:
+        writer = _to_format(frame, definition, sink)
     else:
         writer = _to_function(frame, sink, definition.place_of(sink.place), checkpoint)
     writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(sink.mode.value)
@@ -112,6 +115,25 @@ def _to_function(frame: DataFrame, sink: Sink, place: str, checkpoint: Folder) -
     if sink.kind is SinkKind.DELTA:
         return frame.writeStream.foreachBatch(DeltaBatches(place, sink, checkpoint))
     return frame.writeStream.foreachBatch(ParquetBatches(folder_at(place, frame.sparkSession), sink, checkpoint))
+
+
+def _to_format(frame: DataFrame, definition: Definition, sink: Sink) -> DataStreamWriter:
+    options = definition.options_of(sink)
+    if sink.place in FILE_FORMATS:
+        return frame.writeStream.format(sink.place).options(**options).partitionBy(*sink.partition_by)
+    return frame.writeStream.foreachBatch(FormatBatches(sink, options))
+
+
+class FormatBatches:
+    """What Spark can write as a table it can write batch by batch, whether or not it has a stream for it."""
+
+    def __init__(self, sink: Sink, options: dict[str, str]) -> None:
+        self._sink = sink
+        self._options = options
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        writer = frame.write.format(self._sink.place).options(**self._options).mode("append")
+        (writer.partitionBy(*self._sink.partition_by) if self._sink.partition_by else writer).save()
 
 
 class MessageBatches:
