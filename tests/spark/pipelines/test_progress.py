@@ -34,6 +34,13 @@ def test_rows_are_added_up_and_a_batch_counts_once() -> None:
     assert status.rows == 157
 
 
+def test_rows_that_came_too_late_are_counted() -> None:
+    status = QueryStatus("totals", ["orders"], "exchange totals")
+    status.take(report(0, 100, stateOperators=[{"numRowsDroppedByWatermark": 2}, {"numRowsDroppedByWatermark": 1}]))
+    status.take(report(1, 10, stateOperators=[{"numRowsTotal": 4}]))
+    assert status.as_data()["late"] == 3
+
+
 @pytest.mark.parametrize(
     ("source", "lag"),
     [

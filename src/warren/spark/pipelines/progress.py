@@ -22,6 +22,8 @@ class QueryStatus:
     state: str = "waiting"
     rows: int = 0
     misfits: int = 0
+    # Behind the watermark, so left out of groups and joins.
+    late: int = 0
     lag: int | None = None
     batch: int = -1
     batch_ms: int = 0
@@ -40,6 +42,7 @@ class QueryStatus:
         self.batch = int(progress["batchId"])
         self.rows += rows
         self.misfits += misfits_of(progress)
+        self.late += late_of(progress)
         self.batch_ms = int((progress.get("durationMs") or {}).get("triggerExecution") or 0)
         self.last_batch_at = round(time.time() * 1000)
         self._recent.append((time.monotonic(), rows))
@@ -62,6 +65,7 @@ class QueryStatus:
             "batch": self.batch,
             "batch_ms": self.batch_ms,
             "misfits": self.misfits,
+            "late": self.late,
             "restarts": self.restarts,
             "last_error": self.last_error,
             "last_batch_at": self.last_batch_at,
@@ -82,6 +86,11 @@ def misfits_of(progress: dict[str, Any]) -> int:
 def _count_in(row: dict[str, Any]) -> int:
     # By name; through Spark Connect a list of values.
     return int((row["values"][0] if "values" in row else row[MISFITS]) or 0)
+
+
+def late_of(progress: dict[str, Any]) -> int:
+    """As Spark counts them: rows of one group that came in one task are put together before, and count as one."""
+    return sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in progress.get("stateOperators") or [])
 
 
 def lag_of(progress: dict[str, Any]) -> int | None:
