@@ -311,6 +311,37 @@ def test_a_column_that_is_added_is_there_in_parquet_and_delta_and_one_that_chang
     assert kept(tmp_path) == list(range(5))
 
 
+def test_changes_keep_a_table_up_to_date_and_a_log_of_them_all(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream = node.make()
+    pipeline = Pipeline("changes", broker=node.uri, folder=tmp_path / "state", restart={"attempts": 0})
+    pipeline.source("changes", stream=stream, schema="id BIGINT, n BIGINT, op STRING, city STRING, at TIMESTAMP",
+                    on_error="drop", max_rows=4)  # fmt: skip
+    pipeline.view("plain", "SELECT id, n, op, city, at FROM changes")
+    pipeline.sink("now", "plain", delta=str(tmp_path / "now"), mode="upsert", keys=["id"], order_by="n",
+                  delete_when="op = 'd'")  # fmt: skip
+    pipeline.sink("log", "plain", delta=str(tmp_path / "log"), partition_by=["city"])
+    steps = [(1, 1, "c", "a b"), (2, 2, "c", "x/y"), (1, 3, "u", "50 %"), (3, 4, "c", None), (2, 6, "d", "x/y"),
+             (1, 5, "u", "é"), (3, 2, "u", "stale"), (4, 7, "c", "=")]  # fmt: skip
+    bodies = [
+        json.dumps({"id": key, "n": n, "op": op, "city": city, "at": f"2026-11-15T12:00:0{n}.25Z"}).encode()
+        for key, n, op, city in steps
+    ]
+    for some in (bodies[:4], bodies[4:]):
+        node.publish(stream, some)
+        pipeline.run(once=True, spark=spark)
+    now = DeltaTable(str(tmp_path / "now")).to_pyarrow_table().sort_by("id").to_pylist()
+    assert [(row["id"], row["n"], row["city"]) for row in now] == [(1, 5, "é"), (3, 4, None), (4, 7, "=")]
+    log = DeltaTable(str(tmp_path / "log"))
+    rows = log.to_pyarrow_table().to_pylist()
+    assert sorted((row["n"], row["id"], row["op"], row["city"] or "") for row in rows) == sorted(
+        (n, key, op, city or "") for key, n, op, city in steps
+    )
+    assert {row["at"].isoformat() for row in rows if row["n"] == 1} == {"2026-11-15T12:00:01.250000+00:00"}
+    assert sum(pa.table(log.get_add_actions()).column("num_records").to_pylist()) == 8
+
+
 def test_any_format_that_spark_has_is_a_source_and_a_sink(
     spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
 ) -> None:

@@ -129,7 +129,7 @@ class Archive:
         if self.format is SinkKind.DELTA:
             return self._tidy_delta()
         from warren.spark.pipelines.parquet_table import ParquetTable
-        from warren.spark.pipelines.writers import query_id
+        from warren.spark.pipelines.write_rows import query_id
 
         definition = self.definition()
         checkpoint = folder_at(definition.checkpoint_of(definition.sinks["table"]), spark)
@@ -163,7 +163,7 @@ class Archive:
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            files = pa.record_batch(DeltaTable(self._place).get_add_actions())
+            files = pa.table(DeltaTable(self._place).get_add_actions())
         except TableNotFoundError:
             return 0, 0
         return files.num_rows, sum(files.column("size_bytes").to_pylist())

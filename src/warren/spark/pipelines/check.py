@@ -40,7 +40,7 @@ def check(definition: Definition, mistakes: Mistakes) -> None:
         _check_query(definition, sink, mistakes)
         columns = columns_of(definition, sink.origin)
         if columns is not None:
-            _check_partitions(sink, columns, mistakes)
+            _check_named(sink, columns, mistakes)
     _check_shared_queues(definition, mistakes)
     _check_shared_places(definition, mistakes)
     _check_dead_letters(definition, mistakes)
@@ -102,10 +102,13 @@ def _check_columns(definition: Definition, view: View, mistakes: Mistakes) -> No
         mistakes.add(view.line, f'view "{view.name}": watermark: {no_column(watermark.column, columns)}')
 
 
-def _check_partitions(sink: Sink, columns: frozenset[str], mistakes: Mistakes) -> None:
-    for name in sink.partition_by:
+def _check_named(sink: Sink, columns: frozenset[str], mistakes: Mistakes) -> None:
+    named = [("partition-by", name, sink.partition_line) for name in sink.partition_by]
+    named += [("keys", name, sink.line) for name in sink.keys]
+    named += [("order-by", name, sink.line) for name in (sink.order_by,) if name]
+    for key, name, line in named:
         if name.lower() not in columns:
-            mistakes.add(sink.partition_line, f'sink "{sink.name}": partition-by: {no_column(name, columns)}')
+            mistakes.add(line, f'sink "{sink.name}": {key}: {no_column(name, columns)}')
 
 
 def _check_known(definition: Definition, name: str, who: str, line: int, mistakes: Mistakes) -> None:

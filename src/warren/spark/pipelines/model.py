@@ -76,6 +76,8 @@ class Mode(Enum):
     APPEND = "append"
     UPDATE = "update"
     COMPLETE = "complete"
+    # Rows replace those with the same keys.
+    UPSERT = "upsert"
 
 
 class SchemaChange(Enum):
@@ -154,6 +156,10 @@ class Sink:
     mode: Mode = Mode.APPEND
     partition_by: tuple[str, ...] = ()
     schema_change: SchemaChange = SchemaChange.ADD
+    # Of upsert: what tells rows apart, the column by which the newest of them is known, and which of them delete.
+    keys: tuple[str, ...] = ()
+    order_by: str = ""
+    delete_when: str = ""
     # None: as fast as possible.
     every_seconds: float | None = None
     # Empty: in the pipeline's own folder.

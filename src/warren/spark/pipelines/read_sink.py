@@ -20,7 +20,7 @@ _MODES: Final = {
     SinkKind.STREAM: (Mode.APPEND, Mode.UPDATE),
     SinkKind.QUEUE: (Mode.APPEND, Mode.UPDATE),
     SinkKind.PARQUET: (Mode.APPEND,),
-    SinkKind.DELTA: (Mode.APPEND, Mode.COMPLETE),
+    SinkKind.DELTA: (Mode.APPEND, Mode.COMPLETE, Mode.UPSERT),
     SinkKind.CONSOLE: (Mode.APPEND, Mode.UPDATE, Mode.COMPLETE),
     SinkKind.FORMAT: (Mode.APPEND,),
 }
@@ -53,6 +53,9 @@ def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistak
         schema_change=SchemaChange(
             section.choice("schema-change", [each.value for each in SchemaChange], SchemaChange.ADD.value)
         ),
+        keys=section.texts("keys"),
+        order_by=section.text("order-by"),
+        delete_when=section.text("delete-when"),
         every_seconds=_read_trigger(section),
         checkpoint=absolute(checkpoint, base) if checkpoint else "",
         after=section.texts("after"),
@@ -94,7 +97,20 @@ def _check(section: FileSection, sink: Sink) -> None:
         section.mistake(section.line_of("format"), f'files of {sink.place} need "options" with a path')
     if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and section.has("schema-change"):
         section.mistake(section.line_of("schema-change"), '"schema-change" is for Parquet and Delta')
+    _check_upsert(section, sink)
     _check_place(section, sink.kind, sink.place, sink.routing_key)
+
+
+def _check_upsert(section: FileSection, sink: Sink) -> None:
+    for key in ("keys", "order-by", "delete-when"):
+        if sink.mode is not Mode.UPSERT and section.has(key):
+            section.mistake(section.line_of(key), f'"{key}" is for "mode: upsert"')
+    if sink.kind is not SinkKind.DELTA or sink.mode is not Mode.UPSERT:
+        return
+    if not sink.keys:
+        section.mistake(section.line_of("mode"), 'upsert needs "keys": the columns that tell one row from another')
+    if not sink.order_by:
+        section.mistake(section.line_of("mode"), 'upsert needs "order-by": the column by which the newest row is known')
 
 
 def _check_place(section: FileSection, kind: SinkKind, place: str, routing_key: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from warren.broker.exchanges.pipeline import RESULT_HEADER
 from warren.errors import WarrenError
 from warren.spark.folders import Folder, folder_at
 from warren.spark.options import DEDUPLICATION_HEADER, write_options
+from warren.spark.pipelines.delta_table import DeltaBatches
 from warren.spark.pipelines.graph import views_of
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
 from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
@@ -17,10 +17,10 @@ from warren.spark.pipelines.read_sink import FILE_FORMATS
 from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.schema_change import schema_of_table, widened
 from warren.spark.pipelines.tables import FORMAT, frame_of
+from warren.spark.pipelines.write_rows import query_id, write_rows
 from warren.spark.sink import check_columns
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Columns of a view that are about the message and not in its body.
 _OF_MESSAGE: Final = ("exchange", "routing_key", "headers", "properties")
+# To replace a row of before is to update, as Spark sees it.
+_OUTPUT_MODES: Final = {Mode.UPSERT: Mode.UPDATE.value}
 # Every so many batches small files are put together.
 _COMPACT_EVERY: Final = 16
 _ROWS_SHOWN: Final = 20
@@ -43,7 +45,9 @@ def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -
         writer = _to_format(frame, definition, sink)
     else:
         writer = _to_function(frame, sink, definition.place_of(sink.place), checkpoint)
-    writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(sink.mode.value)
+    writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(
+        _OUTPUT_MODES.get(sink.mode, sink.mode.value)
+    )
     writer = writer.option("checkpointLocation", checkpoint.place)
     if once:
         writer = writer.trigger(availableNow=True)
@@ -156,18 +160,11 @@ class ParquetBatches:
         self._table.prepare()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-
         writer = query_id(self._checkpoint)
         self._note_columns(frame.schema)
         staged = f"{self._table.folder.place}/{self._table.staging(writer, batch)}"
-        # Counted by the executors while they write, and not by reading what was written.
-        counted = Observation()
-        frame = frame.observe(counted, f.count(f.lit(1)).alias("rows"))
-        files = frame.write.mode("overwrite").option("compression", "zstd").partitionBy(*self._sink.partition_by)
-        files.parquet(staged)
-        self._table.commit(writer, batch, counted.get["rows"])
+        rows = write_rows(frame, staged, self._sink.partition_by)
+        self._table.commit(writer, batch, rows)
         if batch % _COMPACT_EVERY == _COMPACT_EVERY - 1:
             self._table.compact(writer, before=batch)
 
@@ -180,45 +177,6 @@ class ParquetBatches:
         self._schema = widened(known, schema, self._sink.schema_change, folder.place)
         if self._schema != known:
             folder.write(SCHEMA, self._schema.json())
-
-
-class DeltaBatches:
-    def __init__(self, folder: str, sink: Sink, checkpoint: Folder) -> None:
-        self._folder = folder
-        self._sink = sink
-        self._checkpoint = checkpoint
-
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-        from deltalake.exceptions import TableNotFoundError
-
-        writer = query_id(self._checkpoint)
-        try:
-            table = DeltaTable(self._folder)
-        except TableNotFoundError:
-            table = None
-        if table is not None:
-            done = table.transaction_version(writer)
-            if done is not None and done >= batch:
-                return
-            self._check_columns(table, frame.schema)
-        rows: Any = frame.toArrow()
-        mode: Any = "overwrite" if self._sink.mode is Mode.COMPLETE else "append"
-        write_deltalake(
-            self._folder,
-            rows,
-            mode=mode,
-            schema_mode="overwrite" if mode == "overwrite" else "merge",
-            partition_by=list(self._sink.partition_by) or None,
-            commit_properties=CommitProperties(app_transactions=[Transaction(writer, batch)]),
-        )
-
-    def _check_columns(self, table: DeltaTable, schema: StructType) -> None:
-        from pyspark.sql.types import StructType
-
-        # Delta writes a schema as Spark does.
-        known = StructType.fromJson(json.loads(table.schema().to_json()))
-        widened(known, schema, self._sink.schema_change, self._folder)
 
 
 class ConsoleBatches:
@@ -242,8 +200,3 @@ def _shown(value: object) -> str:
     if isinstance(value, (bytes, bytearray)):
         return value.decode(errors="replace")
     return "" if value is None else str(value)
-
-
-def query_id(checkpoint: Folder) -> str:
-    """Spark's own, which lasts as long as the checkpoint; a new checkpoint is a new writer."""
-    return str(json.loads(checkpoint.read("metadata") or "{}")["id"])
