@@ -228,7 +228,7 @@ class Workload:
             return
         item, entry = taken
         entry.queue.reject(entry)
-        bury_dead_letters(self.world.node)
+        bury_dead_letters(self.world.node, None)
         position = self.world.store.position
         item.settled = position
         if entry.queue.options.dead_letter_exchange is not None:
