@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.harness import START, ChannelClient, FakeBacking, Seen, World, frame
+from tests.broker.harness import START, ChannelClient, FakeBacking, Seen, World, frame, publish_frames
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table, plain_table, table_of
-from warren.amqp.frames import content_frames
-from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.properties import Properties
 from warren.broker.queue.deadletter import LINE_BYTES
 from warren.broker.queue.errands import UNITS
 
@@ -372,7 +371,7 @@ def test_letters_that_make_letters_by_the_factorial_let_others_have_their_turns(
     attacker, other = world.channel(), world.channel()
     other.declare("mine", x_max_length=1, x_dead_letter_exchange="", x_dead_letter_routing_key="grave")
     other.declare("grave")
-    attacker.client.connection.feed(frames("x" * 32768, exchange="round"))
+    attacker.client.connection.feed(publish_frames(1, "x" * 32768, exchange="round"))
     turns = held = 0
     while world.node.errands.waiting:
         world.node.flush()
@@ -380,7 +379,7 @@ def test_letters_that_make_letters_by_the_factorial_let_others_have_their_turns(
         held = max(held, sum(int(line.count) for line in world.node.dead_letters.lines.values()))
         if turns == 20:
             # In the midst of it somebody else publishes, and what that kills is buried in the same turn.
-            other.client.connection.feed(frames("a", "mine") + frames("b", "mine"))
+            other.client.connection.feed(publish_frames(1, "a", "mine") + publish_frames(1, "b", "mine"))
             assert world.queue("grave").backing.length == 1
     # Six queues, and from each on to all those in which it has not been yet: 6 + 6*5 + 6*5*4 + ...
     assert sum(int(world.queue(f"q{number}").counters.dead_lettered) for number in range(6)) == 1956
@@ -396,7 +395,7 @@ def test_who_makes_more_letters_than_can_be_buried_is_not_read_on(world: World) 
     make_a_circle(world.channel(), 4)
     attacker = world.channel()
     for _ in range(50):
-        attacker.client.connection.feed(frames("x" * 65536, exchange="round"))
+        attacker.client.connection.feed(publish_frames(1, "x" * 65536, exchange="round"))
     assert not attacker.client.wire.is_reading()
     assert sum(int(line.count) for line in world.node.dead_letters.lines.values()) <= LINE_BYTES // 65536 + 4
     world.flush()
@@ -418,7 +417,7 @@ def test_the_letters_of_a_queue_keep_their_order_when_there_are_more_than_a_turn
     waiting = 3000 - int(world.queue("end").backing.length)
     assert waiting > 1000
     # Letters of the same queue wait already: what dies in it now dies behind them.
-    other.client.connection.feed(b"".join(frames(f"late {number}", "middle") for number in range(200)))
+    other.client.connection.feed(b"".join(publish_frames(1, f"late {number}", "middle") for number in range(200)))
     world.flush()
     found = [body.decode() for body in channel.bodies_in("end")]
     assert [body for body in found if not body.startswith("late")] == [str(number) for number in range(3000)]
@@ -430,7 +429,7 @@ def test_what_letters_kill_is_still_in_its_queue_for_a_crash_until_it_is_buried(
     make_a_circle(world.channel(), 5)
     backings: list[FakeBacking] = [world.queue(f"q{number}").backing for number in range(5)]  # type: ignore[misc]
     channel = world.channel()
-    channel.client.connection.feed(frames("x", exchange="round"))
+    channel.client.connection.feed(publish_frames(1, "x", exchange="round"))
     assert any(line.count for line in world.node.dead_letters.lines.values())
     taken = sum(int(world.queue(f"q{number}").counters.published) for number in range(5))
     settled = sum(len(backing.settled) for backing in backings)
@@ -439,9 +438,3 @@ def test_what_letters_kill_is_still_in_its_queue_for_a_crash_until_it_is_buried(
     world.flush()
     taken = sum(int(world.queue(f"q{number}").counters.published) for number in range(5))
     assert taken == sum(len(backing.settled) for backing in backings)
-
-
-def frames(body: str, key: str = "", exchange: str = "") -> bytes:
-    """A whole publish, on channel 1."""
-    method = methods.BasicPublish(exchange=exchange, routing_key=key)
-    return frame(method, 1) + content_frames(1, encode_properties(Properties()), body.encode(), 4096)

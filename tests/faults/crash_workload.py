@@ -81,7 +81,7 @@ class Workload:
     @staticmethod
     def begin(disk: SimulatedDisk, seed: int, segment_bytes: int = 1024) -> Workload:
         """Four queues with something in them, all of it durable."""
-        workload = Workload(StoredWorld(disk, None, segment_bytes), Ledger(), seed)
+        workload = Workload(StoredWorld(disk, None, segment_bytes, units=2), Ledger(), seed)
         for name in (*QUEUES, DEAD):
             workload._declare(name)
         for step in ("publish to three queues", "publish to one queue", "hold", "publish to two queues", "sync"):
@@ -238,7 +238,7 @@ class Workload:
         name = self._some_queue()
         self._drop_dead_holds()
         held = {item for item, _ in self._held}
-        self.world.queue(name).purge()
+        self.world.queue(name).backing.settle_to(1 << 62, 1 << 62)
         self._settle_all(name, held)
 
     def _settle_all(self, name: str, spared: set[Item]) -> None:

@@ -22,8 +22,7 @@ def flush(node: Node) -> None:
         node.draining.update(node.draining_later)
         node.draining_later = {}
     release_synced(node)
-    if node.errands.waiting:
-        node.errands.run()
+    node.errands.run()
     _settle(node)
     node.store.write()
     if node.next_turn:

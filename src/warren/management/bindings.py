@@ -57,9 +57,9 @@ async def add(call: Call) -> Response:
     if not isinstance(key, str):
         raise bad_request("routing_key must be text")
     if kind == "queue":
-        call.act(QueueBind(queue=name, exchange=source, routing_key=key, arguments=arguments))
+        await call.act(QueueBind(queue=name, exchange=source, routing_key=key, arguments=arguments))
     else:
-        call.act(ExchangeBind(destination=name, source=source, routing_key=key, arguments=arguments))
+        await call.act(ExchangeBind(destination=name, source=source, routing_key=key, arguments=arguments))
     made = [each for each in between(call) if each.routing_key == key and each.arguments == arguments]
     location = f"{call.request.path_params['destination']}/{properties_key(made[-1])}"
     return Response(status_code=CREATED, headers={"location": location})
@@ -69,9 +69,9 @@ async def remove(call: Call) -> Response:
     binding = find(call)
     name, key, arguments = binding.destination.name, binding.routing_key, binding.arguments
     if kind_of(call) == "queue":
-        call.act(QueueUnbind(queue=name, exchange=binding.source, routing_key=key, arguments=arguments))
+        await call.act(QueueUnbind(queue=name, exchange=binding.source, routing_key=key, arguments=arguments))
     else:
-        call.act(ExchangeUnbind(destination=name, source=binding.source, routing_key=key, arguments=arguments))
+        await call.act(ExchangeUnbind(destination=name, source=binding.source, routing_key=key, arguments=arguments))
     return done()
 
 

@@ -21,6 +21,7 @@ from starlette.routing import Route
 from warren.amqp.methods import Method
 from warren.broker.node import Node
 from warren.broker.operate.definitions import Hasher
+from warren.broker.queue.errands import Budget, Errand
 from warren.broker.rules.access import User
 from warren.broker.session.channel import Channel
 from warren.broker.session.connection import Connection
@@ -36,6 +37,8 @@ from warren.management.sessions import Sessions
 
 # A body that trickles in holds a connection and memory: this long it may take, whatever its size.
 BODY_SECONDS: Final = 30.0
+# What a request does between two waits for its turn, in the units of errands.py: a few of them share a turn.
+SLICE: Final = 1500
 
 
 LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -98,6 +101,19 @@ _REFUSALS: Final = {
     Needs.MONITORING: "Not monitor user",
     Needs.ADMINISTRATOR: "Not administrator user",
 }
+
+
+class NextTurn(Errand):
+    """A request that goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.come = asyncio.Event()
+
+    def step(self, budget: Budget) -> bool:
+        budget.spend(SLICE)
+        self.come.set()
+        return True
 
 
 Owned = TypeVar("Owned", Connection, Channel)
@@ -188,11 +204,19 @@ class Call:
         """After a wait, in which others may have acted: what happens from here on is this user's doing."""
         self.node.events.actor = self.user.name
 
-    def act(self, method: Method) -> None:
+    async def next_turn(self) -> None:
+        """Everybody else's turn, and whatever else wants more than one: the request waits in line with it."""
+        turn = NextTurn()
+        self.node.errands.add(turn)
+        await turn.come.wait()
+        self.context.tick()
+        self.take_turn()
+
+    async def act(self, method: Method) -> None:
         """Do as a client would that sends this method in the virtual host of the path."""
         with DirectClient(self.node, self.user.name, self.vhost_to_use()) as client:
             try:
-                client.call(method)
+                await client.ask(method)
             except Refused as refused:
                 raise refusal_to_http(refused) from refused
 
@@ -277,6 +301,9 @@ class Resource(Route):
         call = Call(request, context, user)
         call.take_turn()
         response = await self.handlers[method](call)
+        while method != "GET" and context.node.sweeping > 0:
+            # What it began over all queues is to be done when it is answered.
+            await call.next_turn()
         context.end_turn()
         # What was changed must be durable before anybody reads that it is so.
         if method != "GET" and not await context.durable():

@@ -69,7 +69,7 @@ async def put(call: Call) -> Response:
     type_ = body.get("type", "direct")
     if not isinstance(type_, str):
         raise bad_request("type must be text")
-    call.act(
+    await call.act(
         ExchangeDeclare(
             exchange=name,
             type=type_,
@@ -84,7 +84,7 @@ async def put(call: Call) -> Response:
 
 @asks(if__unused=FLAG)
 async def delete(call: Call) -> Response:
-    call.act(ExchangeDelete(exchange=find(call).name, if_unused=call.flag("if-unused")))
+    await call.act(ExchangeDelete(exchange=find(call).name, if_unused=call.flag("if-unused")))
     return done()
 
 

@@ -169,7 +169,7 @@ async def put(call: Call) -> Response:
     is_new = name not in vhost.queues
     if call.flag("apply") and not is_new:
         return change(call, arguments_in(body))
-    call.act(
+    await call.act(
         QueueDeclare(
             queue=name,
             durable=flag_in(body, "durable"),
@@ -183,12 +183,12 @@ async def put(call: Call) -> Response:
 @asks(if__empty=FLAG, if__unused=FLAG)
 async def delete(call: Call) -> Response:
     name = find(call).name
-    call.act(QueueDelete(queue=name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")))
+    await call.act(QueueDelete(queue=name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")))
     return done()
 
 
 async def purge(call: Call) -> Response:
-    call.act(QueuePurge(queue=find(call).name))
+    await call.act(QueuePurge(queue=find(call).name))
     return done()
 
 

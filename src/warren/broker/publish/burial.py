@@ -68,6 +68,7 @@ class Burial(Errand):
     """Works off one line."""
 
     def __init__(self, realm: Realm, maker: Outlet | None) -> None:
+        super().__init__()
         self._realm = realm
         self._maker = maker
         self._line = realm.dead_letters.lines[maker]

@@ -120,6 +120,11 @@ class DeadLetters:
     def line_of(self, queue: Queue) -> LetterLine | None:
         return self._lines_of.get(queue) if self._lines_of else None
 
+    def is_crowded(self, queue: Queue) -> bool:
+        """So many letters wait where its letters wait that it should make no more."""
+        line = self.line_of(queue)
+        return line is not None and line.is_crowded()
+
     def stand_in_line(self, letter: DeadLetter) -> LetterLine:
         """Where letters of its queue wait already, else with those of its maker."""
         line = self.line_of(letter.queue)

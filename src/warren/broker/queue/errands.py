@@ -12,6 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.broker.queue.outlet import Outlet
 from warren.broker.world import Host
 
 # A fifth of the 20 ms that nobody should wait longer than: readers and consumers have their share of a turn, too.
@@ -23,18 +24,22 @@ class Budget:
     """What is left of a turn."""
 
     def __init__(self) -> None:
+        self.units: i64 = UNITS
         self.left: i64 = UNITS
-        # The most that a turn has cost so far: UNITS and what the last piece in it took more.
+        # The most that a turn has cost so far: its units, and what the last piece in it took more.
         self.most: i64 = 0
 
     def spend(self, units: i64) -> None:
         self.left -= units
-        if UNITS - self.left > self.most:
-            self.most = UNITS - self.left
+        self.most = max(self.most, self.units - self.left)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Errand:
+    def __init__(self) -> None:
+        # The connection that asked for it.
+        self.waiter: Outlet | None = None
+
     def step(self, budget: Budget) -> bool:
         """A piece of it, until the budget is spent. True when nothing is left to do."""
         raise NotImplementedError
@@ -54,16 +59,27 @@ class Errands:
         self.waiting.append(errand)
         self._host.wake()
 
+    def begin(self, errand: Errand, waiter: Outlet | None) -> None:
+        """At once, with what is left of the turn. For what is left of it, whoever asked is not read on."""
+        if self.budget.left > 0 and errand.step(self.budget):
+            return
+        if waiter is not None:
+            errand.waiter = waiter
+            waiter.await_errand()
+        self.add(errand)
+
     def run(self) -> None:
         """This turn's share, in the order in which they wait."""
         budget = self.budget
-        budget.left = UNITS
+        budget.left = budget.units
         count = len(self.waiting)
         while count > 0 and budget.left > 0:
             count -= 1
             errand = self.waiting.popleft()
             if not self._step(errand, budget):
                 self.waiting.append(errand)
+            elif errand.waiter is not None:
+                errand.waiter.errand_done()
         if self.waiting:
             self._host.wake()
 

@@ -332,5 +332,4 @@ class Connection(Outlet):
         vhost = self.vhost
         self.node.events.actor = INTERNAL
         if vhost is not None:
-            for queue in list(self.exclusive_queues):
-                vhost.delete_queue(queue)
+            vhost.delete_queues(list(self.exclusive_queues))
