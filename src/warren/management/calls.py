@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -21,15 +21,15 @@ from starlette.routing import Route
 from warren.amqp.methods import Method
 from warren.broker.node import Node
 from warren.broker.operate.definitions import Hasher
-from warren.broker.queue.errands import Budget, Errand
 from warren.broker.rules.access import User
 from warren.broker.session.channel import Channel
 from warren.broker.session.connection import Connection
 from warren.broker.vhost.vhost import VHost
 from warren.client.session import Refused
 from warren.management.direct import DirectClient, refusal_to_http
-from warren.management.listing import Item, columns, listing
+from warren.management.listing import Item, Lister, columns
 from warren.management.login import SAFE, check_origin, user_of
+from warren.management.pieces import Pace, respond
 from warren.management.pipeline_reports import Pipelines
 from warren.management.rates import SAMPLES_MAX, History, Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
@@ -37,8 +37,6 @@ from warren.management.sessions import Sessions
 
 # A body that trickles in holds a connection and memory: this long it may take, whatever its size.
 BODY_SECONDS: Final = 30.0
-# What a request does between two waits for its turn, in the units of errands.py: a few of them share a turn.
-SLICE: Final = 1500
 
 
 LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -103,20 +101,13 @@ _REFUSALS: Final = {
 }
 
 
-class NextTurn(Errand):
-    """A request that goes on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.come = asyncio.Event()
-
-    def step(self, budget: Budget) -> bool:
-        budget.spend(SLICE)
-        self.come.set()
-        return True
-
-
 Owned = TypeVar("Owned", Connection, Channel)
+Thing = TypeVar("Thing")
+NO_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {}
+
+
+def _as_it_is(item: Item) -> Item:
+    return item
 
 
 class Call:
@@ -127,6 +118,11 @@ class Call:
         self.rates = context.rates
         self.now = int(context.node.now)
         self.user = user
+        self.pace = Pace(context.node, self._resumed)
+
+    def _resumed(self) -> None:
+        self.context.tick()
+        self.take_turn()
 
     def path(self, name: str) -> str:
         # The path reaches the routes undecoded, because a vhost may hold slashes.
@@ -204,14 +200,6 @@ class Call:
         """After a wait, in which others may have acted: what happens from here on is this user's doing."""
         self.node.events.actor = self.user.name
 
-    async def next_turn(self) -> None:
-        """Everybody else's turn, and whatever else wants more than one: the request waits in line with it."""
-        turn = NextTurn()
-        self.node.errands.add(turn)
-        await turn.come.wait()
-        self.context.tick()
-        self.take_turn()
-
     async def act(self, method: Method) -> None:
         """Do as a client would that sends this method in the virtual host of the path."""
         with DirectClient(self.node, self.user.name, self.vhost_to_use()) as client:
@@ -249,15 +237,24 @@ class Call:
             raise bad_request(f"{kind}_age and {kind}_incr must be seconds, and the first the greater one")
         return History(int(age) * 1000, max(int(step) * 1000, int(age) * 1000 // SAMPLES_MAX))
 
-    def listing(self, items: list[Item]) -> Response:
-        return JSONResponse(listing(items, self.query))
+    async def listing(
+        self,
+        things: Sequence[Thing],
+        describe: Callable[[Thing], Item],
+        values: Mapping[str, Callable[[Thing], Any]] = NO_VALUES,
+    ) -> Response:
+        """Filtered, sorted and cut as the query asks for."""
+        return await respond(Lister(self.query, self.pace, describe, values).pieces(things))
+
+    async def items(self, items: list[Item]) -> Response:
+        """The same for few things, which are described already."""
+        return await self.listing(items, _as_it_is)
 
     def item(self, item: Item) -> Response:
         return JSONResponse(columns(item, self.query))
 
 
 Handler = Callable[..., Awaitable[Response]]
-Thing = TypeVar("Thing")
 CREATED: Final = 201
 NO_CONTENT: Final = 204
 
@@ -303,7 +300,7 @@ class Resource(Route):
         response = await self.handlers[method](call)
         while method != "GET" and context.node.sweeping > 0:
             # What it began over all queues is to be done when it is answered.
-            await call.next_turn()
+            await call.pace.next_turn()
         context.end_turn()
         # What was changed must be durable before anybody reads that it is so.
         if method != "GET" and not await context.durable():

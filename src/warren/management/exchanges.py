@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
@@ -47,7 +48,8 @@ def describe_pipeline(call: Call, exchange: PipelineExchange) -> Item:
 
 
 async def list_exchanges(call: Call) -> Response:
-    return call.listing([describe(call, each) for vhost in call.vhosts() for each in vhost.exchanges.values()])
+    exchanges = [each for vhost in call.vhosts() for each in vhost.exchanges.values()]
+    return await call.listing(exchanges, partial(describe, call), {"name": lambda exchange: exchange.name})
 
 
 async def show(call: Call) -> Response:
@@ -55,11 +57,11 @@ async def show(call: Call) -> Response:
 
 
 async def list_leaving(call: Call) -> Response:
-    return call.listing([bindings.describe(each) for each in find(call).bindings.values()])
+    return await call.listing(list(find(call).bindings.values()), bindings.describe)
 
 
 async def list_arriving(call: Call) -> Response:
-    return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), find(call))])
+    return await call.listing(call.vhost().bindings_to(find(call)), bindings.describe)
 
 
 @takes(type=TEXT, durable=FLAG, auto_delete=FLAG, internal=FLAG, arguments=ARGUMENTS)
