@@ -67,7 +67,7 @@ def encoding_units(data: bytes) -> int:
     return 30 + len(data) // 12
 
 
-async def respond(pieces: AsyncIterator[bytes]) -> Response:
+async def respond(pieces: AsyncIterator[bytes], media_type: str = _JSON) -> Response:
     """Whatever is to be refused is refused before the first piece."""
     begun: list[bytes] = []
     size = 0
@@ -75,8 +75,8 @@ async def respond(pieces: AsyncIterator[bytes]) -> Response:
         begun.append(piece)
         size += len(piece)
         if size > WHOLE_BYTES:
-            return StreamingResponse(_rest(begun, pieces), media_type=_JSON)
-    return Response(b"".join(begun), media_type=_JSON)
+            return StreamingResponse(_rest(begun, pieces), media_type=media_type)
+    return Response(b"".join(begun), media_type=media_type)
 
 
 async def _rest(begun: list[bytes], pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
