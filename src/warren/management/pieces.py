@@ -1,5 +1,5 @@
 """Answers of any size, made a piece at a time and sent as they are made: nobody waits for a list of 50,000 queues, and
-memory holds a few KB of it. See decision 0023.
+memory holds a few KB of it. See decision 0024.
 """
 
 from __future__ import annotations
