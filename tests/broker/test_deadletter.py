@@ -422,7 +422,7 @@ def test_the_letters_of_a_queue_keep_their_order_when_there_are_more_than_a_turn
     found = [body.decode() for body in channel.bodies_in("end")]
     assert [body for body in found if not body.startswith("late")] == [str(number) for number in range(3000)]
     assert [body for body in found if body.startswith("late")] == [f"late {number}" for number in range(200)]
-    assert found[3000 - waiting] == str(3000 - waiting)
+    assert found.index("late 0") >= 3000 - waiting
 
 
 def test_what_letters_kill_is_still_in_its_queue_for_a_crash_until_it_is_buried(world: World) -> None:

@@ -22,9 +22,9 @@ from warren.broker.vhost.realm import Realm
 # What an operation has killed goes on with it, as part of its price, up to so many; a nack of 100,000 waits its turn.
 AT_ONCE: Final = 100
 # What one costs: by itself, for each queue it goes to, and a unit for so many bytes of its properties and its body.
-_LETTER_UNITS: Final[i64] = 40
-_QUEUE_UNITS: Final[i64] = 5
-_PROPERTIES: Final[i64] = 16
+_LETTER_UNITS: Final[i64] = 80
+_QUEUE_UNITS: Final[i64] = 10
+_PROPERTIES: Final[i64] = 8
 _BODY: Final[i64] = 2048
 
 
