@@ -56,7 +56,7 @@ BOUNCES ?= 100
 # Each prints a JSON line, and goes on to the next whatever the one before has found.
 faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES, KILLS, BOUNCES, SEEDS
 	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
-		"backlog --messages $(MESSAGES)" "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
+		"backlog --messages $(MESSAGES)" stalls "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
 		"spark_kills --kills $(KILLS) --bounces $(BOUNCES) --workers $(BOUNCES) --brokers $(KILLS)"; do \
 		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; \
 		echo "== replication"; $(BIN)/python -m tests.replication.simulation --seeds $(SEEDS) || failed=1; exit $$failed

@@ -21,6 +21,7 @@ from warren.broker.message import Message
 from warren.broker.node import Node
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.errands import Errand
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.store import Store
 from warren.broker.rules.access import User
@@ -184,8 +185,9 @@ class FakeStore(Store):
     def open(self, queue: Queue, level: int) -> Backing:
         return FakeBacking(self, queue)
 
-    def delete(self, queue: Queue) -> None:
+    def delete(self, queue: Queue) -> Errand:
         self.deleted.append(queue.name)
+        return super().delete(queue)
 
     def is_behind(self) -> bool:
         return self.behind

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.harness import START, ChannelClient, Seen, World
+from tests.broker.harness import START, ChannelClient, FakeBacking, Seen, World, frame, publish_frames
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table, plain_table, table_of
 from warren.amqp.properties import Properties
+from warren.broker.queue.deadletter import LINE_BYTES
+from warren.broker.queue.errands import UNITS
 
 TO_DEAD: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
@@ -354,3 +356,85 @@ def test_a_count_of_deaths_that_a_client_has_written_does_no_harm(world: World, 
     channel.get("q")
     channel.reject(1)
     assert channel.got("dead").body == b"m"
+
+
+def make_a_circle(channel: ChannelClient, count: int) -> None:
+    """Queues that hold nothing, each of which dead-letters to all of them: `count` factorial letters from a byte."""
+    channel.declare_exchange("round", "fanout")
+    for number in range(count):
+        channel.declare(f"q{number}", x_max_length=0, x_dead_letter_exchange="round")
+        channel.bind(f"q{number}", "round")
+
+
+def test_letters_that_make_letters_by_the_factorial_let_others_have_their_turns(world: World) -> None:
+    make_a_circle(world.channel(), 6)
+    attacker, other = world.channel(), world.channel()
+    other.declare("mine", x_max_length=1, x_dead_letter_exchange="", x_dead_letter_routing_key="grave")
+    other.declare("grave")
+    attacker.client.connection.feed(publish_frames(1, "x" * 32768, exchange="round"))
+    turns = held = 0
+    while world.node.errands.waiting:
+        world.node.flush()
+        turns += 1
+        held = max(held, sum(int(line.count) for line in world.node.dead_letters.lines.values()))
+        if turns == 20:
+            # In the midst of it somebody else publishes, and what that kills is buried in the same turn.
+            other.client.connection.feed(publish_frames(1, "a", "mine") + publish_frames(1, "b", "mine"))
+            assert world.queue("grave").backing.length == 1
+    # Six queues, and from each on to all those in which it has not been yet: 6 + 6*5 + 6*5*4 + ...
+    assert sum(int(world.queue(f"q{number}").counters.dead_lettered) for number in range(6)) == 1956
+    assert turns > 30
+    # One letter costs at most this much more than what was left when its turn came.
+    assert world.node.errands.budget.most < UNITS + 500
+    # Without a bound 720 would have waited at once.
+    assert 200 < held <= LINE_BYTES // 32768 + 6 * 6
+    assert not world.node.dead_letters.lines
+
+
+def test_who_makes_more_letters_than_can_be_buried_is_not_read_on(world: World) -> None:
+    make_a_circle(world.channel(), 4)
+    attacker = world.channel()
+    for _ in range(50):
+        attacker.client.connection.feed(publish_frames(1, "x" * 65536, exchange="round"))
+    assert not attacker.client.wire.is_reading()
+    assert sum(int(line.count) for line in world.node.dead_letters.lines.values()) <= LINE_BYTES // 65536 + 4
+    world.flush()
+    assert attacker.client.wire.is_reading()
+    assert sum(int(world.queue(f"q{number}").counters.dead_lettered) for number in range(4)) == 50 * (4 + 12 + 24 + 24)
+
+
+def test_the_letters_of_a_queue_keep_their_order_when_there_are_more_than_a_turn_takes(world: World) -> None:
+    channel, other = world.channel(), world.channel()
+    channel.declare("end")
+    channel.declare("middle", x_max_length=0, x_dead_letter_exchange="", x_dead_letter_routing_key="end")
+    channel.declare("start", x_dead_letter_exchange="", x_dead_letter_routing_key="middle")
+    for number in range(3000):
+        channel.publish(str(number), "start")
+        channel.get("start")
+    channel.client.connection.feed(frame(methods.BasicNack(delivery_tag=3000, multiple=True, requeue=False), 1))
+    while world.queue("end").backing.length < 500:
+        world.node.flush()
+    waiting = 3000 - int(world.queue("end").backing.length)
+    assert waiting > 1000
+    # Letters of the same queue wait already: what dies in it now dies behind them.
+    other.client.connection.feed(b"".join(publish_frames(1, f"late {number}", "middle") for number in range(200)))
+    world.flush()
+    found = [body.decode() for body in channel.bodies_in("end")]
+    assert [body for body in found if not body.startswith("late")] == [str(number) for number in range(3000)]
+    assert [body for body in found if body.startswith("late")] == [f"late {number}" for number in range(200)]
+    assert found.index("late 0") >= 3000 - waiting
+
+
+def test_what_letters_kill_is_still_in_its_queue_for_a_crash_until_it_is_buried(world: World) -> None:
+    make_a_circle(world.channel(), 5)
+    backings: list[FakeBacking] = [world.queue(f"q{number}").backing for number in range(5)]  # type: ignore[misc]
+    channel = world.channel()
+    channel.client.connection.feed(publish_frames(1, "x", exchange="round"))
+    assert any(line.count for line in world.node.dead_letters.lines.values())
+    taken = sum(int(world.queue(f"q{number}").counters.published) for number in range(5))
+    settled = sum(len(backing.settled) for backing in backings)
+    waiting = sum(int(line.count) for line in world.node.dead_letters.lines.values())
+    assert taken == settled + waiting
+    world.flush()
+    taken = sum(int(world.queue(f"q{number}").counters.published) for number in range(5))
+    assert taken == sum(len(backing.settled) for backing in backings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.broker.harness import World
+from warren.amqp import methods
 
 
 def test_a_message_is_followed_from_its_read_to_its_delivery(world: World) -> None:
@@ -63,7 +64,7 @@ def test_one_that_is_never_delivered_is_forgotten(world: World) -> None:
     latency.ask()
     world.host.arrived = world.host.nanoseconds
     channel.publish("purged", "q")
-    world.queue("q").purge()
+    channel.send(methods.QueuePurge(queue="q"))
     assert latency.waiting() >= 0
     world.host.nanoseconds += 61_000_000_000
     latency.ask()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.harness import ChannelClient, World
+from warren.amqp import methods
 
 
 def nacked(channel: ChannelClient, queue: str = "q") -> None:
@@ -101,7 +102,7 @@ def test_a_purge_takes_those_that_wait_along(world: World) -> None:
     channel.declare("q", x_delayed_retry_min=100)
     channel.publish("m", "q")
     nacked(channel)
-    assert world.queue("q").purge() == 1
+    assert channel.call(methods.QueuePurge(queue="q"), methods.QueuePurgeOk).message_count == 1
     world.advance(100)
     assert channel.get("q") is None
 

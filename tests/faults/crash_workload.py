@@ -81,7 +81,7 @@ class Workload:
     @staticmethod
     def begin(disk: SimulatedDisk, seed: int, segment_bytes: int = 1024) -> Workload:
         """Four queues with something in them, all of it durable."""
-        workload = Workload(StoredWorld(disk, None, segment_bytes), Ledger(), seed)
+        workload = Workload(StoredWorld(disk, None, segment_bytes, units=2), Ledger(), seed)
         for name in (*QUEUES, DEAD):
             workload._declare(name)
         for step in ("publish to three queues", "publish to one queue", "hold", "publish to two queues", "sync"):
@@ -228,7 +228,7 @@ class Workload:
             return
         item, entry = taken
         entry.queue.reject(entry)
-        bury_dead_letters(self.world.node)
+        bury_dead_letters(self.world.node, None)
         position = self.world.store.position
         item.settled = position
         if entry.queue.options.dead_letter_exchange is not None:
@@ -238,7 +238,7 @@ class Workload:
         name = self._some_queue()
         self._drop_dead_holds()
         held = {item for item, _ in self._held}
-        self.world.queue(name).purge()
+        self.world.queue(name).backing.settle_to(1 << 62, 1 << 62)
         self._settle_all(name, held)
 
     def _settle_all(self, name: str, spared: set[Item]) -> None:

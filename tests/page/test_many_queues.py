@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 from tests.management.asking import Asking
 from tests.page.visitor import Visitor
 from warren import Broker
-from warren.management.listing import Lister
 from warren.management.rates import Rates
 
 COUNT = 10_000
@@ -43,21 +42,6 @@ def test_pages_are_turned_and_the_filter_finds_one_of_all(visitor: Visitor) -> N
 def test_the_topology_says_what_it_does_not_draw(visitor: Visitor) -> None:
     page = visitor.go("exchanges")
     expect(page.get_by_text("10,000 queues are reached through the default exchange only")).to_be_visible()
-
-
-def test_only_what_is_shown_is_described() -> None:
-    described: list[int] = []
-
-    def describe(number: int) -> dict[str, object]:
-        described.append(number)
-        return {"name": f"n{number}", "size": number}
-
-    query = {"page": "2", "page_size": "3", "sort": "size", "sort_reverse": "true", "name": "n"}
-    values = {"name": lambda number: f"n{number}", "size": lambda number: number}
-    answer = Lister(query, describe, values).answer(list(range(1000)))
-    assert isinstance(answer, dict)
-    assert [item["name"] for item in answer["items"]] == ["n996", "n995", "n994"]
-    assert described == [996, 995, 994]
 
 
 def test_rates_of_very_many_counters_are_found_in_no_time() -> None:

@@ -16,6 +16,7 @@ from warren.amqp.properties import Properties, encode_properties
 from warren.broker.message import Message, Origin
 from warren.broker.node import Node
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.errands import UNITS
 from warren.broker.queue.outcome import Outcome
 from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
@@ -76,7 +77,9 @@ class StoredWorld:
         head_entries: int = 3,
         load_rows: int = 2,
         now: int = START,
+        units: int = UNITS,
     ) -> None:
+        """With few `units` a turn, what is done in pieces is interrupted as well."""
         self.disk = disk
         self.store: LogStore = recover(disk, segment_bytes)
         self.store.head_entries = head_entries
@@ -84,6 +87,7 @@ class StoredWorld:
         self.host = LoggingHost()
         self.recorder = QueueRecorder(definitions or {})
         self.node = Node(self.host, Settings(), self.recorder, self.store, now)
+        self.node.errands.budget.units = self.node.errands.budget.left = units
         self.vhost = VHost(self.node, "/")
         self.node.vhosts["/"] = self.vhost
         for name, (incarnation, arguments) in self.definitions.items():
@@ -109,6 +113,7 @@ class StoredWorld:
             self.store.head_entries,
             self.store.load_rows,
             self.node.now if now is None else now,
+            self.node.errands.budget.units,
         )
 
     # -- queues ----------------------------------------------------------------------------------------------------
@@ -194,7 +199,7 @@ class StoredWorld:
         """Until there is nothing left for the thread to do."""
         for _ in range(10_000):
             self.sync()
-            if not self.chore() and self.store.position == self.store.synced:
+            if not self.chore() and self.store.position == self.store.synced and not self.node.errands.waiting:
                 return
         raise AssertionError("the store never comes to rest")
 

@@ -51,7 +51,7 @@ def test_a_backlog_on_disk_is_browsed_and_settled_as_a_list_would_be(seed: int) 
             queue.requeue(random.sample(held, len(held)))
         elif action == "settle" and model:
             bound = random.choice(sorted(model)) + random.randint(0, 3)
-            queue.settle_to(bound)
+            queue.backing.settle_to(bound, 1 << 62)
             model = {sequence: body for sequence, body in model.items() if sequence > bound}
         elif action == "rest":
             world.settle_down()
@@ -86,7 +86,7 @@ def test_settling_what_is_on_disk_reads_no_message() -> None:
     for number in range(500):
         world.publish(str(number), "q")
     world.settle_down()
-    world.queue("q").settle_to(int(world.queue("q").next_sequence) - 11)
+    world.queue("q").backing.settle_to(int(world.queue("q").next_sequence) - 11, 1 << 62)
     assert world.queue("q").backing.paged == 10
     world.settle_down()
     again = world.restarted(world.disk.lose_all())

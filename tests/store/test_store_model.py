@@ -19,7 +19,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = StoredWorld(SimulatedDisk(), None, segment_bytes=700)
+        self.world = StoredWorld(SimulatedDisk(), None, segment_bytes=700, units=2)
         self.count = 0
         # Bodies in the order of their publishing, and which of them are in a client's hands.
         self.model: dict[str, list[str]] = {}
@@ -66,7 +66,12 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(QUEUES))
     def purge(self, name: str) -> None:
         ready = self._ready(name)
-        assert self.world.queue(name).purge() == len(ready)
+        backing = self.world.queue(name).backing
+        length = backing.length
+        # In pieces, as a purge is.
+        while backing.settle_to(1 << 62, 3) == 3:
+            pass
+        assert (length, backing.length) == (len(ready), 0)
         self.model[name] = [body for body in self.model[name] if body not in ready]
 
     @rule(name=st.sampled_from(QUEUES))

@@ -14,6 +14,7 @@ from warren.broker.exchanges.base import Exchange, ExchangeDecorator
 from warren.broker.message import Message
 from warren.broker.publish.republish import deliver, queues_for
 from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.errands import Budget
 from warren.broker.queue.listener import INTERNAL
 from warren.broker.queue.outlet import CLOSED, RUNNING
 from warren.broker.queue.store import Store
@@ -31,6 +32,7 @@ from warren.broker.session.interceptors import PUBLISH, Interceptor
 from warren.broker.session.tracer import Tracer
 from warren.broker.settings import Settings
 from warren.broker.vhost.shapes import vhost_item
+from warren.broker.vhost.sweeps import QueueSweep
 from warren.broker.vhost.vhost import VHost
 from warren.broker.watch.events import EVENT_EXCHANGE, Events
 from warren.broker.watch.watcher import Watch
@@ -165,8 +167,12 @@ class Node(House):
         for connection in list(self.connections.values()):
             if connection.vhost is vhost:
                 connection.close_by_admin(f"vhost '{name}' is deleted")
-        for queue in list(vhost.queues.values()):
-            vhost.delete_queue(queue)
+        self.errands.begin(VHostSweep(self, vhost), None)
+        return True
+
+    def vhost_swept(self, vhost: VHost) -> None:
+        """Nothing is left in it but exchanges."""
+        name = vhost.name
         for exchange in list(vhost.exchanges.values()):
             vhost.delete_exchange(exchange)
         del self.vhosts[name]
@@ -175,7 +181,6 @@ class Node(House):
         self.topology_changed()
         self.watching_changed()
         self.events.done("vhost.deleted", {"name": name})
-        return True
 
     def vhost_facts(self, vhost: VHost) -> dict[str, object]:
         """What an event tells of it."""
@@ -224,3 +229,18 @@ class Node(House):
     def _reapply_policies(self) -> None:
         for vhost in self.vhosts.values():
             vhost.reapply_policies()
+
+
+class VHostSweep(QueueSweep):
+    """First the queues, then the virtual host itself."""
+
+    def __init__(self, node: Node, vhost: VHost) -> None:
+        super().__init__(vhost, list(vhost.queues.values()))
+        self._node = node
+
+    def sweep(self, budget: Budget) -> bool:
+        if not super().sweep(budget):
+            return False
+        if self._node.vhosts.get(self.vhost.name) is self.vhost:
+            self._node.vhost_swept(self.vhost)
+        return True

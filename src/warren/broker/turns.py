@@ -22,6 +22,7 @@ def flush(node: Node) -> None:
         node.draining.update(node.draining_later)
         node.draining_later = {}
     release_synced(node)
+    node.errands.run()
     _settle(node)
     node.store.write()
     if node.next_turn:
@@ -48,14 +49,14 @@ def flush(node: Node) -> None:
 
 def _settle(node: Node) -> None:
     if node.dead_letters.waiting:
-        bury_dead_letters(node)
+        bury_dead_letters(node, None)
     while node.draining:
         draining, node.draining = node.draining, {}
         for queue in draining:
             if not queue.deleted:
                 node.monitor.drain(queue)
         if node.dead_letters.waiting:
-            bury_dead_letters(node)
+            bury_dead_letters(node, None)
     if node.answering:
         answering, node.answering = node.answering, []
         for confirms in answering:

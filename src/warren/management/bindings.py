@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from warren.amqp.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
 from warren.broker.exchanges.base import Binding, Destination
+from warren.broker.queue.queue import Queue
 from warren.broker.rules.access import DEFAULT_EXCHANGE
 from warren.broker.vhost.shapes import binding_item
 from warren.broker.vhost.vhost import VHost
@@ -21,27 +22,30 @@ from warren.management.spec import ARGUMENTS, TEXT, gives, takes
 _KINDS: Final = {"q": "queue", "e": "exchange"}
 
 
-def describe(binding: Binding) -> Item:
+def describe(binding: Binding | Queue) -> Item:
+    """A queue stands for its binding to the default exchange, which nobody made."""
+    if isinstance(binding, Queue):
+        binding = Binding("", binding, binding.name, {})
     return {**binding_item(binding), "properties_key": properties_key(binding)}
 
 
-def of_vhost(vhost: VHost) -> list[Binding]:
-    """Those of the default exchange first: every queue has one, though nobody made it."""
-    implicit = [Binding("", queue, queue.name, {}) for queue in vhost.queues.values()]
-    made = [binding for exchange in vhost.exchanges.values() for binding in exchange.bindings.values()]
-    return implicit + made
-
-
-def leading_to(vhost: VHost, destination: Destination) -> list[Binding]:
-    return [binding for binding in of_vhost(vhost) if binding.destination is destination]
+def leading_to(vhost: VHost, destination: Destination) -> list[Binding | Queue]:
+    implicit = [destination] if isinstance(destination, Queue) else []
+    return [*implicit, *vhost.bindings_to(destination)]
 
 
 async def list_bindings(call: Call) -> Response:
-    return call.listing([describe(binding) for vhost in call.vhosts() for binding in of_vhost(vhost)])
+    """Those of the default exchange first."""
+    found: list[Binding | Queue] = []
+    for vhost in call.vhosts():
+        found += vhost.queues.values()
+        for exchange in vhost.exchanges.values():
+            found += exchange.bindings.values()
+    return await call.listing(found, describe)
 
 
 async def list_between(call: Call) -> Response:
-    return call.listing([describe(binding) for binding in between(call)])
+    return await call.listing(between(call), describe)
 
 
 async def show(call: Call) -> Response:
@@ -57,9 +61,9 @@ async def add(call: Call) -> Response:
     if not isinstance(key, str):
         raise bad_request("routing_key must be text")
     if kind == "queue":
-        call.act(QueueBind(queue=name, exchange=source, routing_key=key, arguments=arguments))
+        await call.act(QueueBind(queue=name, exchange=source, routing_key=key, arguments=arguments))
     else:
-        call.act(ExchangeBind(destination=name, source=source, routing_key=key, arguments=arguments))
+        await call.act(ExchangeBind(destination=name, source=source, routing_key=key, arguments=arguments))
     made = [each for each in between(call) if each.routing_key == key and each.arguments == arguments]
     location = f"{call.request.path_params['destination']}/{properties_key(made[-1])}"
     return Response(status_code=CREATED, headers={"location": location})
@@ -69,9 +73,9 @@ async def remove(call: Call) -> Response:
     binding = find(call)
     name, key, arguments = binding.destination.name, binding.routing_key, binding.arguments
     if kind_of(call) == "queue":
-        call.act(QueueUnbind(queue=name, exchange=binding.source, routing_key=key, arguments=arguments))
+        await call.act(QueueUnbind(queue=name, exchange=binding.source, routing_key=key, arguments=arguments))
     else:
-        call.act(ExchangeUnbind(destination=name, source=binding.source, routing_key=key, arguments=arguments))
+        await call.act(ExchangeUnbind(destination=name, source=binding.source, routing_key=key, arguments=arguments))
     return done()
 
 
@@ -81,15 +85,13 @@ def source_in(call: Call) -> str:
 
 
 def between(call: Call) -> list[Binding]:
-    vhost = call.vhost()
-    source, kind, name = source_in(call), kind_of(call), call.path("destination")
-    return [
-        binding
-        for binding in of_vhost(vhost)
-        if binding.source == source
-        and binding.destination.name == name
-        and binding.destination.is_exchange == (kind == "exchange")
-    ]
+    vhost, source, name = call.vhost(), source_in(call), call.path("destination")
+    target = vhost.queues.get(name) if kind_of(call) == "queue" else vhost.exchanges.get(name)
+    if target is None:
+        return []
+    if source == "" and isinstance(target, Queue):
+        return [Binding("", target, name, {})]
+    return [binding for binding in vhost.bindings_to(target) if binding.source == source]
 
 
 def find(call: Call) -> Binding:

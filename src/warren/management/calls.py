@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -27,8 +27,9 @@ from warren.broker.session.connection import Connection
 from warren.broker.vhost.vhost import VHost
 from warren.client.session import Refused
 from warren.management.direct import DirectClient, refusal_to_http
-from warren.management.listing import Item, columns, listing
+from warren.management.listing import Item, Lister, columns
 from warren.management.login import SAFE, check_origin, user_of
+from warren.management.pieces import Pace, respond
 from warren.management.pipeline_reports import Pipelines
 from warren.management.rates import SAMPLES_MAX, History, Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
@@ -101,6 +102,12 @@ _REFUSALS: Final = {
 
 
 Owned = TypeVar("Owned", Connection, Channel)
+Thing = TypeVar("Thing")
+NO_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {}
+
+
+def _as_it_is(item: Item) -> Item:
+    return item
 
 
 class Call:
@@ -111,6 +118,11 @@ class Call:
         self.rates = context.rates
         self.now = int(context.node.now)
         self.user = user
+        self.pace = Pace(context.node, self._resumed)
+
+    def _resumed(self) -> None:
+        self.context.tick()
+        self.take_turn()
 
     def path(self, name: str) -> str:
         # The path reaches the routes undecoded, because a vhost may hold slashes.
@@ -188,11 +200,11 @@ class Call:
         """After a wait, in which others may have acted: what happens from here on is this user's doing."""
         self.node.events.actor = self.user.name
 
-    def act(self, method: Method) -> None:
+    async def act(self, method: Method) -> None:
         """Do as a client would that sends this method in the virtual host of the path."""
         with DirectClient(self.node, self.user.name, self.vhost_to_use()) as client:
             try:
-                client.call(method)
+                await client.ask(method)
             except Refused as refused:
                 raise refusal_to_http(refused) from refused
 
@@ -225,15 +237,24 @@ class Call:
             raise bad_request(f"{kind}_age and {kind}_incr must be seconds, and the first the greater one")
         return History(int(age) * 1000, max(int(step) * 1000, int(age) * 1000 // SAMPLES_MAX))
 
-    def listing(self, items: list[Item]) -> Response:
-        return JSONResponse(listing(items, self.query))
+    async def listing(
+        self,
+        things: Sequence[Thing],
+        describe: Callable[[Thing], Item],
+        values: Mapping[str, Callable[[Thing], Any]] = NO_VALUES,
+    ) -> Response:
+        """Filtered, sorted and cut as the query asks for."""
+        return await respond(Lister(self.query, self.pace, describe, values).pieces(things))
+
+    async def items(self, items: list[Item]) -> Response:
+        """The same for few things, which are described already."""
+        return await self.listing(items, _as_it_is)
 
     def item(self, item: Item) -> Response:
         return JSONResponse(columns(item, self.query))
 
 
 Handler = Callable[..., Awaitable[Response]]
-Thing = TypeVar("Thing")
 CREATED: Final = 201
 NO_CONTENT: Final = 204
 
@@ -277,6 +298,9 @@ class Resource(Route):
         call = Call(request, context, user)
         call.take_turn()
         response = await self.handlers[method](call)
+        while method != "GET" and context.node.sweeping > 0:
+            # What it began over all queues is to be done when it is answered.
+            await call.pace.next_turn()
         context.end_turn()
         # What was changed must be durable before anybody reads that it is so.
         if method != "GET" and not await context.durable():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
@@ -50,7 +51,7 @@ def describe(call: Call, channel: Channel) -> Item:
 
 async def list_channels(call: Call) -> Response:
     found = [channel for connection in call.connections() for channel in connection.channels.values()]
-    return call.listing([describe(call, channel) for channel in found])
+    return await call.listing(found, partial(describe, call), {"name": channel_name})
 
 
 async def show(call: Call) -> Response:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -13,6 +15,7 @@ from warren.management.calls import Call, done, route
 from warren.management.listing import Item
 
 DEFAULT_REASON: Final = "Closed via management plugin"
+_VALUES: Final[Mapping[str, Callable[[Connection], Any]]] = {"name": lambda connection: connection.name}
 
 
 def describe(call: Call, connection: Connection) -> Item:
@@ -53,7 +56,7 @@ def describe(call: Call, connection: Connection) -> Item:
 
 
 async def list_connections(call: Call) -> Response:
-    return call.listing([describe(call, connection) for connection in call.connections()])
+    return await call.listing(call.connections(), partial(describe, call), _VALUES)
 
 
 async def show(call: Call) -> Response:
@@ -61,7 +64,7 @@ async def show(call: Call) -> Response:
 
 
 async def list_channels(call: Call) -> Response:
-    return call.listing([channels.describe(call, channel) for channel in find(call).channels.values()])
+    return await call.listing(list(find(call).channels.values()), partial(channels.describe, call))
 
 
 async def close(call: Call) -> Response:
@@ -73,7 +76,8 @@ async def close(call: Call) -> Response:
 
 async def list_of_user(call: Call) -> Response:
     name = call.path("user")
-    return call.listing([describe(call, connection) for connection in call.connections() if connection.user == name])
+    own = [connection for connection in call.connections() if connection.user == name]
+    return await call.listing(own, partial(describe, call), _VALUES)
 
 
 async def close_of_user(call: Call) -> Response:

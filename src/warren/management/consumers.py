@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
@@ -45,14 +46,13 @@ def status(consumer: Consumer) -> str:
 
 
 async def list_consumers(call: Call) -> Response:
-    return call.listing(
-        [
-            describe(call, consumer)
-            for vhost in call.vhosts()
-            for queue in vhost.queues.values()
-            for consumer in queue.consumers.all()
-        ]
-    )
+    consumers: list[Consumer] = []
+    for vhost in call.vhosts():
+        for queue in list(vhost.queues.values()):
+            if queue.consumers.count > 0:
+                consumers += queue.consumers.all()
+            await call.pace.spend(1)
+    return await call.listing(consumers, partial(describe, call))
 
 
 ROUTES: Final = [

@@ -6,7 +6,6 @@ and after a bounded number of messages the answer says where to go on. Not in Ra
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -31,6 +30,11 @@ from warren.management.times import iso
 
 # Messages that one step looks at, one request looks at, and one answer shows.
 STEP: Final = 100
+STEP_BYTES: Final = 1024 * 1024
+_LOOK_UNITS: Final = 15
+_BYTES_PER_UNIT: Final = 1000
+# No filter is longer: what it is compared with is a key or a header, or what somebody typed of a body.
+FILTER_MAX: Final = 512
 SCAN_MAX: Final = 20_000
 COUNT_DEFAULT: Final = 50
 COUNT_MAX: Final = 500
@@ -129,20 +133,24 @@ async def search(
     """Those found, how many were looked at, and the sequence to go on behind; None at the end of the queue."""
     found: list[Entry] = []
     scanned = 0
+    step = STEP
     while count > 0 and scanned < SCAN_MAX and not queue.deleted:
-        step = queue.browse(after, STEP)
-        for entry in step:
+        entries = queue.browse(after, step)
+        size = 0
+        for entry in entries:
             scanned += 1
             after = int(entry.sequence)
+            size += len(entry.message.content)
             if wanted.takes(entry, call.now):
                 found.append(entry)
                 if len(found) == count:
                     return found, scanned, after
-        if not step:
+            # Before the next one is looked at, everybody else's turn.
+            await call.pace.spend(_LOOK_UNITS + len(entry.message.content) // _BYTES_PER_UNIT)
+        if not entries:
             return found, scanned, None
-        # Everybody else's turn.
-        await asyncio.sleep(0)
-        call.context.tick()
+        # Of large messages fewer are read at once.
+        step = max(1, min(STEP, STEP_BYTES * len(entries) // max(size, 1)))
     return found, scanned, after
 
 
@@ -221,6 +229,8 @@ def _text_in(values: dict[str, Any], name: str) -> str | None:
     value = values.get(name)
     if value is not None and not isinstance(value, str):
         raise bad_request(f"{name} must be text")
+    if value is not None and len(value) > FILTER_MAX:
+        raise bad_request(f"{name} must have at most {FILTER_MAX} characters")
     return value
 
 

@@ -93,6 +93,14 @@ class DirectClient:
         raise_if_closed(answer.method)
         return answer
 
+    async def ask(self, method: Method) -> Method:
+        """The same for what may take more than a turn."""
+        self.send(method)
+        self._connection.flush()
+        answer = await self._next()
+        raise_if_closed(answer)
+        return answer
+
     async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
         """True when it was routed. Returns when the broker has taken the message on."""
         if self._node.alarmed:

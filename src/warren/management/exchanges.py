@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
@@ -47,7 +48,8 @@ def describe_pipeline(call: Call, exchange: PipelineExchange) -> Item:
 
 
 async def list_exchanges(call: Call) -> Response:
-    return call.listing([describe(call, each) for vhost in call.vhosts() for each in vhost.exchanges.values()])
+    exchanges = [each for vhost in call.vhosts() for each in vhost.exchanges.values()]
+    return await call.listing(exchanges, partial(describe, call), {"name": lambda exchange: exchange.name})
 
 
 async def show(call: Call) -> Response:
@@ -55,11 +57,11 @@ async def show(call: Call) -> Response:
 
 
 async def list_leaving(call: Call) -> Response:
-    return call.listing([bindings.describe(each) for each in find(call).bindings.values()])
+    return await call.listing(list(find(call).bindings.values()), bindings.describe)
 
 
 async def list_arriving(call: Call) -> Response:
-    return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), find(call))])
+    return await call.listing(call.vhost().bindings_to(find(call)), bindings.describe)
 
 
 @takes(type=TEXT, durable=FLAG, auto_delete=FLAG, internal=FLAG, arguments=ARGUMENTS)
@@ -69,7 +71,7 @@ async def put(call: Call) -> Response:
     type_ = body.get("type", "direct")
     if not isinstance(type_, str):
         raise bad_request("type must be text")
-    call.act(
+    await call.act(
         ExchangeDeclare(
             exchange=name,
             type=type_,
@@ -84,7 +86,7 @@ async def put(call: Call) -> Response:
 
 @asks(if__unused=FLAG)
 async def delete(call: Call) -> Response:
-    call.act(ExchangeDelete(exchange=find(call).name, if_unused=call.flag("if-unused")))
+    await call.act(ExchangeDelete(exchange=find(call).name, if_unused=call.flag("if-unused")))
     return done()
 
 

@@ -14,7 +14,7 @@ from warren.management.spec import NUMBER, gives, takes
 
 
 async def list_of_vhosts(call: Call) -> Response:
-    return call.listing([{"vhost": vhost.name, "value": vhost.limits} for vhost in call.vhosts() if vhost.limits])
+    return await call.items([{"vhost": vhost.name, "value": vhost.limits} for vhost in call.vhosts() if vhost.limits])
 
 
 @takes("value", value=NUMBER)
@@ -33,12 +33,14 @@ async def delete_vhost_limit(call: Call) -> Response:
 
 
 async def list_of_users(call: Call) -> Response:
-    return call.listing([{"user": user.name, "value": user.limits} for user in visible(call) if user.limits])
+    return await call.items([{"user": user.name, "value": user.limits} for user in visible(call) if user.limits])
 
 
 async def show_user(call: Call) -> Response:
     user = found(call.node.access.find(call.path("user")))
-    return call.listing([{"user": user.name, "value": user.limits}] if user.limits and user in visible(call) else [])
+    return await call.items(
+        [{"user": user.name, "value": user.limits}] if user.limits and user in visible(call) else []
+    )
 
 
 def visible(call: Call) -> list[User]:

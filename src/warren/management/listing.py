@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import heapq
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from warren.broker.rules.pattern import Pattern
+from warren.management.pieces import Pace, encode, encoding_units
 from warren.management.refusals import Refusal, bad_request
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
 _INVALID: Final = "Pagination parameters are invalid"
+# Sorted at once.
+RUN: Final = 1000
+# What one name may take of an expression: names of 255 bytes, and expressions of some two hundred steps.
+PATTERN_WORK: Final = 50_000
+# Units that it costs to look at a thing and to describe it, and steps of an expression for a unit.
+_LOOK_UNITS: Final = 2
+_DESCRIBE_UNITS: Final = 100
+_WORK_PER_UNIT: Final = 10
 Item = dict[str, Any]
 Thing = TypeVar("Thing")
 
 
-def listing(items: list[Item], query: Mapping[str, str]) -> list[Item] | Item:
-    """A bare list, or an object with one page of it when the query asks for a page."""
-    return Lister(query, lambda item: item, {}).answer(items)
-
-
 class Lister(Generic[Thing]):
-    """The same for things that are described only if they are shown: of ten thousand queues a page shows fifty.
+    """Things are described only if they are shown: of ten thousand queues a page shows fifty.
 
     `values` gives by path what can be told of a thing without describing it, for sorting and filtering.
     """
@@ -29,56 +35,95 @@ class Lister(Generic[Thing]):
     def __init__(
         self,
         query: Mapping[str, str],
+        pace: Pace,
         describe: Callable[[Thing], Item],
         values: Mapping[str, Callable[[Thing], Any]],
     ) -> None:
         self._query = query
+        self._pace = pace
         self._describe = describe
         self._values = values
 
-    def answer(self, things: list[Thing]) -> list[Item] | Item:
-        query = self._query
-        if "sort" in query:
-            value = self._value(query["sort"])
-            things = sorted(things, key=lambda thing: _sort_key(value(thing)))
-            if query.get("sort_reverse") == "true":
-                things.reverse()
-        page = _number(query, "page")
+    async def pieces(self, things: Sequence[Thing]) -> AsyncIterator[bytes]:
+        """A bare list, or an object with one page of it when the query asks for a page."""
+        page = _number(self._query, "page")
         if page is None:
-            return [columns(self._describe(thing), query) for thing in things]
-        return self._page(things, page, _number(query, "page_size") or PAGE_SIZE)
-
-    def _value(self, path: str) -> Callable[[Thing], Any]:
-        return self._values.get(path) or (lambda thing: _at(self._describe(thing), path))
-
-    def _page(self, things: list[Thing], page: int, size: int) -> Item:
+            async for piece in self._items(await self._sorted(things), b"[", b"]"):
+                yield piece
+            return
+        size = _number(self._query, "page_size") or PAGE_SIZE
         if page < 1 or not 1 <= size <= PAGE_SIZE_MAX:
             raise bad_request(_INVALID)
-        found = self._named(things)
+        found = await self._named(things)
         count = max(-(-len(found) // size), 1)
         if page > count:
             reason = f"Page out of range, page: {page} page size: {size}, len: {len(found)}"
             raise Refusal(400, "page_out_of_range", reason)
-        shown = found[(page - 1) * size : page * size]
-        return {
+        shown = list(islice(await self._sorted(found), (page - 1) * size, page * size))
+        head = {
             "total_count": len(things),
             "filtered_count": len(found),
             "item_count": len(shown),
             "page": page,
             "page_size": size,
             "page_count": count,
-            "items": [columns(self._describe(thing), self._query) for thing in shown],
         }
+        async for piece in self._items(shown, encode(head)[:-1] + b',"items":[', b"]}"):
+            yield piece
 
-    def _named(self, things: list[Thing]) -> list[Thing]:
-        wanted, name = self._query.get("name", ""), self._value("name")
-        if self._query.get("use_regex") == "true":
-            # Matched in linear time: an expression from outside must not hold the loop.
-            pattern = Pattern(wanted)
-            return [thing for thing in things if pattern.matches(str(name(thing) or ""))]
-        if not wanted:
+    async def _items(self, things: Iterable[Thing], head: bytes, tail: bytes) -> AsyncIterator[bytes]:
+        before = head
+        for thing in things:
+            item = encode(columns(self._describe(thing), self._query))
+            yield before + item
+            before = b","
+            await self._pace.spend(encoding_units(item))
+        yield tail if before == b"," else head + tail
+
+    def _value(self, path: str) -> Callable[[Thing], Any]:
+        return self._values.get(path) or (lambda thing: _at(self._describe(thing), path))
+
+    def _cost(self, path: str) -> int:
+        return _LOOK_UNITS if path in self._values else _DESCRIBE_UNITS
+
+    async def _sorted(self, things: Sequence[Thing]) -> Iterable[Thing]:
+        """Run by run, and merged as far as somebody reads: to sort fifty thousand takes longer than a turn."""
+        path = self._query.get("sort")
+        if path is None:
             return things
-        return [thing for thing in things if wanted.lower() in str(name(thing) or "").lower()]
+        value, cost = self._value(path), self._cost(path)
+        is_reverse = self._query.get("sort_reverse") == "true"
+        runs: list[list[tuple[tuple[int, Any], int, Thing]]] = []
+        for start in range(0, len(things), RUN):
+            run = []
+            for index, thing in enumerate(things[start : start + RUN], start):
+                # The index keeps the order of what is alike, and things out of the comparison.
+                run.append((_sort_key(value(thing)), index, thing))
+                await self._pace.spend(cost)
+            run.sort(reverse=is_reverse)
+            runs.append(run)
+        return (row[2] for row in heapq.merge(*runs, reverse=is_reverse))
+
+    async def _named(self, things: Sequence[Thing]) -> Sequence[Thing]:
+        wanted, name = self._query.get("name", ""), self._value("name")
+        is_pattern = self._query.get("use_regex") == "true"
+        if not wanted and not is_pattern:
+            return things
+        # Matched in linear time: an expression from outside must not hold the loop.
+        pattern = Pattern(wanted) if is_pattern else None
+        wanted, cost = wanted.lower(), self._cost("name")
+        found: list[Thing] = []
+        for thing in things:
+            text = str(name(thing) or "")
+            if pattern is None:
+                is_found = wanted in text.lower()
+            else:
+                is_found = pattern.matches(text, PATTERN_WORK)
+                await self._pace.spend(int(pattern.work) // _WORK_PER_UNIT)
+            if is_found:
+                found.append(thing)
+            await self._pace.spend(cost)
+        return found
 
 
 def columns(item: Item, query: Mapping[str, str]) -> Item:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
@@ -17,10 +19,18 @@ from warren.management.calls import Call, route
 from warren.management.direct import DirectClient, refusal_to_http
 from warren.management.exchanges import exchange_in
 from warren.management.listing import Item
+from warren.management.pieces import Pace, encode, respond
 from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, Schema, gives, list_of, shape, takes
 
 GET_MAX: Final = 10_000
+# One answer holds no more of them than this and one.
+GET_BYTES: Final = 64 * 1024 * 1024
+# What is written at once of a payload: a multiple of three, so that chunks of base64 are the base64 of the whole.
+CHUNK: Final = 3 * 65536
+_GET_UNITS: Final = 60
+_BYTES_PER_UNIT: Final = 500
+_UTF8: Final = codecs.getincrementaldecoder("utf-8")
 # What becomes of the messages afterwards: acknowledged, or given back.
 _ACK_MODES: Final = {
     "ack_requeue_false": False,
@@ -86,15 +96,17 @@ async def get(call: Call) -> Response:
     if body["encoding"] not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     with DirectClient(call.node, call.user.name, vhost) as client:
-        answers = take(client, queue, count)
+        answers = await take(call, client, queue, count)
         if answers:
             settle(client, answers, body["ackmode"], is_given_back)
-    return JSONResponse([describe(answer, body["encoding"], body.get("truncate")) for answer in answers])
+    return await respond(shown(call.pace, answers, body["encoding"], body.get("truncate")))
 
 
-def take(client: DirectClient, queue: str, count: int) -> list[Received]:
+async def take(call: Call, client: DirectClient, queue: str, count: int) -> list[Received]:
+    """As many as there are, as were asked for, and as memory should hold for one answer."""
     answers: list[Received] = []
-    while len(answers) < count:
+    size = 0
+    while len(answers) < count and size < GET_BYTES:
         try:
             answer = client.call(BasicGet(queue=queue))
         except Refused as refused:
@@ -102,7 +114,19 @@ def take(client: DirectClient, queue: str, count: int) -> list[Received]:
         if not isinstance(answer.method, BasicGetOk):
             break
         answers.append(answer)
+        size += len(answer.content)
+        await call.pace.spend(_GET_UNITS + len(answer.content) // _BYTES_PER_UNIT)
     return answers
+
+
+async def shown(pace: Pace, answers: list[Received], encoding: str, truncate: object) -> AsyncIterator[bytes]:
+    before = b"["
+    for answer in answers:
+        async for piece in describe(pace, answer, encoding, truncate):
+            yield before + piece
+            before = b""
+        before = b","
+    yield b"]" if answers else b"[]"
 
 
 def settle(client: DirectClient, answers: list[Received], mode: str, is_given_back: bool) -> None:
@@ -114,22 +138,45 @@ def settle(client: DirectClient, answers: list[Received], mode: str, is_given_ba
         client.send(BasicNack(delivery_tag=last.delivery_tag, multiple=True, requeue=is_given_back))
 
 
-def describe(answer: Received, encoding: str, truncate: object) -> Item:
+async def describe(pace: Pace, answer: Received, encoding: str, truncate: object) -> AsyncIterator[bytes]:
+    """The payload a chunk at a time: to write 128 MiB takes longer than a turn."""
     method = answer.method
     assert isinstance(method, BasicGetOk)
     body = answer.body
     shown = body[:truncate] if isinstance(truncate, int) and truncate >= 0 else body
-    payload, used = payload_to(shown, encoding)
-    return {
-        "payload_bytes": len(body),
-        "redelivered": method.redelivered,
-        "exchange": method.exchange,
-        "routing_key": method.routing_key,
-        "message_count": method.message_count,
-        "properties": properties_to(answer.content),
-        "payload": payload,
-        "payload_encoding": used,
-    }
+    used = "string" if encoding == "auto" and await is_text(pace, shown) else "base64"
+    head = encode(
+        {
+            "payload_bytes": len(body),
+            "redelivered": method.redelivered,
+            "exchange": method.exchange,
+            "routing_key": method.routing_key,
+            "message_count": method.message_count,
+            "properties": properties_to(answer.content),
+            "payload_encoding": used,
+        }
+    )
+    yield head[:-1] + b',"payload":"'
+    decoder = _UTF8()
+    for at in range(0, len(shown), CHUNK):
+        chunk = shown[at : at + CHUNK]
+        text = decoder.decode(chunk) if used == "string" else base64.b64encode(chunk).decode()
+        # Without the quotes around it.
+        yield encode(text)[1:-1]
+        await pace.spend(len(chunk) // _BYTES_PER_UNIT)
+    yield b'"}'
+
+
+async def is_text(pace: Pace, body: bytes) -> bool:
+    decoder = _UTF8()
+    try:
+        for at in range(0, len(body), CHUNK):
+            decoder.decode(body[at : at + CHUNK])
+            await pace.spend(CHUNK // _BYTES_PER_UNIT)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def properties_from(value: object) -> Properties:

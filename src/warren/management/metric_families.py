@@ -115,7 +115,8 @@ class ObjectKind:
 
     families: Sequence[Family]
     labels: tuple[str, ...]
-    rows: list[tuple[tuple[str, ...], Any]]
+    objects: Sequence[Any]
+    labels_of: Callable[[Any], tuple[str, ...]]
 
 
 def kinds(node: Node, vhosts: Iterable[str] | None = None) -> list[ObjectKind]:
@@ -129,8 +130,8 @@ def kinds(node: Node, vhosts: Iterable[str] | None = None) -> list[ObjectKind]:
     queues: list[Queue] = [queue for vhost in places for queue in vhost.queues.values()]
     exchanges: list[Exchange] = [exchange for vhost in places for exchange in vhost.exchanges.values()]
     return [
-        ObjectKind(QUEUES, ("vhost", "queue"), [((each.vhost, each.name), each) for each in queues]),
-        ObjectKind(CHANNELS, ("channel",), [((channel_name(each),), each) for each in channels]),
-        ObjectKind(CONNECTIONS, ("connection",), [((each.name,), each) for each in connections]),
-        ObjectKind(EXCHANGES, ("vhost", "exchange"), [((each.vhost, each.name), each) for each in exchanges]),
+        ObjectKind(QUEUES, ("vhost", "queue"), queues, lambda each: (each.vhost, each.name)),
+        ObjectKind(CHANNELS, ("channel",), channels, lambda each: (channel_name(each),)),
+        ObjectKind(CONNECTIONS, ("connection",), connections, lambda each: (each.name,)),
+        ObjectKind(EXCHANGES, ("vhost", "exchange"), exchanges, lambda each: (each.vhost, each.name)),
     ]

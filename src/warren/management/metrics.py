@@ -7,8 +7,9 @@ world may come to, those that name anything need a user with the monitoring tag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final, TypeVar, cast
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -24,9 +25,16 @@ from warren.broker.rules.logins import Attempts
 from warren.management.calls import Call, Context, Needs, route
 from warren.management.metric_families import GROUPS, Family, ObjectKind, kinds
 from warren.management.overview import COMPATIBLE_VERSION
+from warren.management.pieces import Pace, respond
 from warren.management.refusals import bad_request
 
 AGGREGATED: Final = "aggregated"
+# Objects that are read at once, and what things cost.
+RUN: Final = 500
+_FAMILY_UNITS: Final = 50
+_SAMPLE_UNITS: Final = 6
+_QUEUES_PER_UNIT: Final = 10
+Thing = TypeVar("Thing")
 _PROTOCOL: Final = "amqp091"
 _QUEUE_TYPES: Final = {
     "classic": "rabbit_classic_queue",
@@ -45,14 +53,14 @@ _BY_QUEUE: Final = {
 }
 
 
-class NodeCollector(Collector):
+class NodeCollector:
     """The node as a whole, and all objects summed up."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._node = context.node
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterator[Metric | int]:
         yield from identity(self._context, AGGREGATED)
         yield from self._process()
         yield from self._churn()
@@ -60,7 +68,7 @@ class NodeCollector(Collector):
         yield from self._summed()
         yield from self._global()
 
-    def _process(self) -> Iterator[Metric]:
+    def _process(self) -> Iterator[Metric | int]:
         context, alarms = self._context, self._node.alarms
         yield gauge("alarms_memory_used_watermark", "1 while memory is short", int("memory" in alarms))
         yield gauge("alarms_free_disk_space_watermark", "1 while disk is short", int("disk" in alarms))
@@ -79,7 +87,7 @@ class NodeCollector(Collector):
         # There is no Erlang here, but this is where dashboards look for it.
         yield gauge("erlang_uptime_seconds", "Node uptime", uptime)
 
-    def _churn(self) -> Iterator[Metric]:
+    def _churn(self) -> Iterator[Metric | int]:
         counted = self._node.counters
         yield counter("connections_opened", "Connections opened", counted.connections_opened)
         yield counter("connections_closed", "Connections closed", counted.connections_closed)
@@ -91,7 +99,7 @@ class NodeCollector(Collector):
         yield counter("channel_messages_unroutable_dropped", "Unroutable messages dropped", counted.dropped)
         yield from self._logins()
 
-    def _logins(self) -> Iterator[Metric]:
+    def _logins(self) -> Iterator[Metric | int]:
         attempts = CounterMetricFamily("rabbitmq_auth_attempts", "Logins tried", labels=["protocol"])
         succeeded = CounterMetricFamily(
             "rabbitmq_auth_attempts_succeeded", "Logins that succeeded", labels=["protocol"]
@@ -105,25 +113,29 @@ class NodeCollector(Collector):
             failed.add_metric([protocol], int(counted.failed))
         yield from (attempts, succeeded, failed)
 
-    def _objects(self) -> Iterator[Metric]:
+    def _objects(self) -> Iterator[Metric | int]:
         queues = all_queues(self._context)
+        yield len(queues) // _QUEUES_PER_UNIT
         channels = sum(len(each.channels) for each in self._node.connections.values())
         yield gauge("connections", "Connections open", len(self._node.connections))
         yield gauge("channels", "Channels open", channels)
         yield gauge("consumers", "Consumers", sum(int(queue.consumers.count) for queue in queues))
         yield gauge("queues", "Queues", len(queues))
 
-    def _summed(self) -> Iterator[Metric]:
+    def _summed(self) -> Iterator[Metric | int]:
         for kind in kinds(self._node):
             for family in kind.families:
-                value = sum(family.value(each) for _, each in kind.rows)
+                value: int | float = 0
+                for run in runs_of(kind.objects):
+                    value += sum(family.value(each) for each in run)
+                    yield len(run) // 2
                 yield (
                     counter(family.name, family.help, value)
                     if family.is_counter
                     else gauge(family.name, family.help, value)
                 )
 
-    def _global(self) -> Iterator[Metric]:
+    def _global(self) -> Iterator[Metric | int]:
         counted = self._node.counters
         channels = [channel for each in self._node.connections.values() for channel in each.channels.values()]
         published = counted.published + sum(int(each.counters.published) for each in channels)
@@ -148,8 +160,15 @@ class NodeCollector(Collector):
         yield from self._by_queue_type(queues)
         yield from self._dead_lettered()
 
-    def _by_queue_type(self, queues: list[Queue]) -> Iterator[Metric]:
-        totals = {type_: self._totals(type_, queues) for type_ in _QUEUE_TYPES}
+    def _by_queue_type(self, queues: list[Queue]) -> Iterator[Metric | int]:
+        totals = {type_: QueueCounters() for type_ in _QUEUE_TYPES}
+        # Of queues that are there and of those that are gone: a counter never falls.
+        for type_, past in self._node.past_queues.items():
+            totals[type_].add(past)
+        for run in runs_of(queues):
+            for queue in run:
+                totals[queue.type].add(queue.counters)
+            yield len(run) // 2
         delivered = CounterMetricFamily(
             "rabbitmq_global_messages_delivered", "Messages delivered", labels=["protocol", "queue_type"]
         )
@@ -166,18 +185,7 @@ class NodeCollector(Collector):
                 family.add_metric([_PROTOCOL, label], int(getattr(totals[type_], attribute)))
             yield family
 
-    def _totals(self, type_: str, queues: list[Queue]) -> QueueCounters:
-        """Of queues that are there and of those that are gone: a counter never falls."""
-        total = QueueCounters()
-        past = self._node.past_queues.get(type_)
-        if past is not None:
-            total.add(past)
-        for queue in queues:
-            if queue.type == type_:
-                total.add(queue.counters)
-        return total
-
-    def _dead_lettered(self) -> Iterator[Metric]:
+    def _dead_lettered(self) -> Iterator[Metric | int]:
         for reason in _REASONS:
             family = CounterMetricFamily(
                 f"rabbitmq_global_messages_dead_lettered_{reason}",
@@ -191,7 +199,7 @@ class NodeCollector(Collector):
             yield family
 
 
-class ObjectCollector(Collector):
+class ObjectCollector:
     """Object by object."""
 
     def __init__(self, prefix: str, found: list[ObjectKind], groups: set[str]) -> None:
@@ -199,31 +207,25 @@ class ObjectCollector(Collector):
         self._kinds = found
         self._groups = groups
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterator[Metric | int]:
         for kind in self._kinds:
             for family in kind.families:
                 if family.group in self._groups:
-                    yield self._family(kind, family)
+                    yield from self._family(kind, family)
 
-    def _family(self, kind: ObjectKind, family: Family) -> Metric:
-        metric = (CounterMetricFamily if family.is_counter else GaugeMetricFamily)(
-            f"{self._prefix}{family.name}", family.help, labels=kind.labels
-        )
-        for labels, each in kind.rows:
-            metric.add_metric(labels, float(family.value(each)))
-        return metric
-
-
-class IdentityCollector(Collector):
-    def __init__(self, context: Context, endpoint: str) -> None:
-        self._context = context
-        self._endpoint = endpoint
-
-    def collect(self) -> Iterable[Metric]:
-        return identity(self._context, self._endpoint)
+    def _family(self, kind: ObjectKind, family: Family) -> Iterator[Metric | int]:
+        """In several of one name, of which `printed` takes the head once."""
+        for run in runs_of(kind.objects) or [[]]:
+            metric = (CounterMetricFamily if family.is_counter else GaugeMetricFamily)(
+                f"{self._prefix}{family.name}", family.help, labels=kind.labels
+            )
+            for each in run:
+                metric.add_metric(kind.labels_of(each), float(family.value(each)))
+            yield metric
+            yield len(run) * _SAMPLE_UNITS
 
 
-def identity(context: Context, endpoint: str) -> Iterator[Metric]:
+def identity(context: Context, endpoint: str) -> Iterator[Metric | int]:
     """Dashboards join everything to these two, for the names of node and cluster and the versions."""
     node = context.node
     build = GaugeMetricFamily(
@@ -268,50 +270,82 @@ def labelled(name: str, help: str, value: int | float) -> Metric:
     return family
 
 
-def printed(*collectors: Collector) -> Response:
-    registry = CollectorRegistry()
-    for collector in collectors:
-        registry.register(collector)
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+class _One(Collector):
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        return [self._metric]
+
+
+def runs_of(things: Sequence[Thing]) -> list[Sequence[Thing]]:
+    return [things[start : start + RUN] for start in range(0, len(things), RUN)]
+
+
+async def printed(pace: Pace, *found: Iterator[Metric | int]) -> Response:
+    """Families, and between them what it has cost so far."""
+    return await respond(texts(pace, chain(*found)), CONTENT_TYPE_LATEST)
+
+
+async def texts(pace: Pace, found: Iterator[Metric | int]) -> AsyncIterator[bytes]:
+    name = ""
+    for each in found:
+        if isinstance(each, int):
+            await pace.spend(each)
+            continue
+        # What it prints needs nothing of a registry but its metrics.
+        text = generate_latest(cast(CollectorRegistry, _One(each)))
+        if each.name == name:
+            text = b"".join([line for line in text.splitlines(True) if not line.startswith(b"#")])
+        name = each.name
+        yield text
+        await pace.spend(_FAMILY_UNITS)
+
+
+def pace_of(context: Context) -> Pace:
+    """Of a request that nobody has logged in for."""
+    context.tick()
+    return Pace(context.node, context.tick)
 
 
 async def show(request: Request) -> Response:
     context: Context = request.app.state.context
-    context.tick()
-    return printed(NodeCollector(context))
+    return await printed(pace_of(context), NodeCollector(context).collect())
 
 
 async def show_objects(call: Call) -> Response:
     """Every family, object by object."""
-    return objects_of(call.context)
+    return await objects_of(call.pace, call.context)
 
 
 async def show_detailed(call: Call) -> Response:
     """Only the families that are asked for, and only of these vhosts."""
-    return details_of(call.context, call.request.query_params)
+    return await details_of(call.pace, call.context, call.request.query_params)
 
 
 async def show_objects_openly(request: Request) -> Response:
-    return objects_of(request.app.state.context)
+    context: Context = request.app.state.context
+    return await objects_of(pace_of(context), context)
 
 
 async def show_detailed_openly(request: Request) -> Response:
-    return details_of(request.app.state.context, request.query_params)
+    context: Context = request.app.state.context
+    return await details_of(pace_of(context), context, request.query_params)
 
 
-def objects_of(context: Context) -> Response:
+async def objects_of(pace: Pace, context: Context) -> Response:
     objects = ObjectCollector("rabbitmq_", kinds(context.node), GROUPS)
-    return printed(IdentityCollector(context, "per-object"), objects)
+    return await printed(pace, identity(context, "per-object"), objects.collect())
 
 
-def details_of(context: Context, query: QueryParams) -> Response:
+async def details_of(pace: Pace, context: Context, query: QueryParams) -> Response:
     asked = set(query.getlist("family"))
     unknown = sorted(asked - GROUPS)
     if unknown:
         raise bad_request(f"there is no family {unknown[0]}: take {', '.join(sorted(GROUPS))}")
     vhosts = query.getlist("vhost") or None
     collector = ObjectCollector("rabbitmq_detailed_", kinds(context.node, vhosts), asked)
-    return printed(IdentityCollector(context, "detailed"), collector)
+    return await printed(pace, identity(context, "detailed"), collector.collect())
 
 
 ROUTES: Final = [

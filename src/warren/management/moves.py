@@ -29,6 +29,7 @@ COUNT_DEFAULT: Final = 100
 COUNT_MAX: Final = 10_000
 SYNC_SECONDS: Final = 30.0
 SYNC_STEP: Final = 0.002
+_MOVE_UNITS: Final = 100
 
 _DESTINATION: Final = {"queue": TEXT, "exchange": TEXT, "routing_key": TEXT}
 _MOVED: Final = shape(("moved", "left"), moved=NUMBER, left=NUMBER, next={**NUMBER, "nullable": True})
@@ -110,6 +111,7 @@ async def relocate_many(
                 moved += 1
             else:
                 left += 1
+            await call.pace.spend(_MOVE_UNITS + len(entry.message.content) // 1000)
         call.context.end_turn()
     await synced(call)
     return JSONResponse({"moved": moved, "left": left, "next": reached})

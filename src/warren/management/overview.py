@@ -18,10 +18,13 @@ from warren.management.refusals import not_found
 
 # What tools that ask for a version may count on; Warren's own is `warren_version`.
 COMPATIBLE_VERSION: Final = "3.13.7"
+# What it costs to add a queue up.
+_SUM_UNITS: Final = 8
 
 
 async def overview(call: Call) -> Response:
     seen = call.vhosts()
+    sums = await sums_of(call, seen)
     # Whoever looks now finds the next sample when looking again.
     call.node.latency.ask()
     item: Item = {
@@ -43,11 +46,9 @@ async def overview(call: Call) -> Response:
         "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [600]},
         "exchange_types": exchange_types(),
         "alarms": sorted(call.node.alarms),
-        "message_stats": call.rates.details(
-            ("overview", call.user.name), {**totals(seen), **publishers(call)}, call.now
-        ),
-        "queue_totals": call.rates.details(("totals", call.user.name), queue_totals(seen), call.now),
-        "object_totals": object_totals(call, seen),
+        "message_stats": call.rates.details(("overview", call.user.name), {**sums.stats, **publishers(call)}, call.now),
+        "queue_totals": call.rates.details(("totals", call.user.name), sums.levels, call.now),
+        "object_totals": object_totals(call, seen, sums),
         "delivery_latency": delivery_latency(call),
         "churn_rates": call.rates.details(("churn",), churn(call), call.now),
         "statistics_db_event_queue": 0,
@@ -57,12 +58,24 @@ async def overview(call: Call) -> Response:
     return call.item(item)
 
 
-def totals(vhosts: list[VHost]) -> dict[str, int]:
-    sums: dict[str, int] = dict.fromkeys(queues.STATS, 0)
-    for vhost in vhosts:
-        for queue in vhost.queues.values():
-            for name, value in queues.stats(queue).items():
-                sums[name] += value
+class Sums:
+    """Of all queues in some virtual hosts."""
+
+    def __init__(self) -> None:
+        self.stats = dict.fromkeys(queues.STATS, 0)
+        self.levels = dict.fromkeys(queues.LEVELS, 0)
+        self.consumers = 0
+
+
+async def sums_of(call: Call, vhosts: list[VHost]) -> Sums:
+    sums = Sums()
+    for queue in [queue for vhost in vhosts for queue in vhost.queues.values()]:
+        for name, value in queues.stats(queue).items():
+            sums.stats[name] += value
+        for name, value in queues.levels(queue).items():
+            sums.levels[name] += value
+        sums.consumers += int(queue.consumers.count)
+        await call.pace.spend(_SUM_UNITS)
     return sums
 
 
@@ -77,20 +90,14 @@ def publishers(call: Call) -> dict[str, int]:
     }
 
 
-def queue_totals(vhosts: list[VHost]) -> dict[str, int]:
-    found = [queue for vhost in vhosts for queue in vhost.queues.values()]
-    levels = [queues.levels(queue) for queue in found]
-    return {name: sum(each[name] for each in levels) for name in queues.LEVELS}
-
-
-def object_totals(call: Call, vhosts: list[VHost]) -> dict[str, int]:
+def object_totals(call: Call, vhosts: list[VHost], sums: Sums) -> dict[str, int]:
     connections = call.connections()
     return {
         "connections": len(connections),
         "channels": sum(len(connection.channels) for connection in connections),
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
-        "consumers": sum(int(queue.consumers.count) for vhost in vhosts for queue in vhost.queues.values()),
+        "consumers": sums.consumers,
     }
 
 
@@ -188,7 +195,7 @@ def contexts(call: Call) -> list[Item]:
 
 
 async def list_nodes(call: Call) -> Response:
-    return call.listing([describe_node(call)])
+    return await call.items([describe_node(call)])
 
 
 def check_own_name(call: Call) -> None:

@@ -21,7 +21,7 @@ def found_in(call: Call) -> list[Item]:
 
 
 async def list_parameters(call: Call) -> Response:
-    return call.listing(found_in(call))
+    return await call.items(found_in(call))
 
 
 async def show(call: Call) -> Response:
@@ -44,7 +44,7 @@ async def delete(call: Call) -> Response:
 
 
 async def list_global(call: Call) -> Response:
-    return call.listing([{"name": name, "value": value} for name, value in call.node.global_parameters.items()])
+    return await call.items([{"name": name, "value": value} for name, value in call.node.global_parameters.items()])
 
 
 async def show_global(call: Call) -> Response:

@@ -38,7 +38,7 @@ def asked_for(call: Call, items: list[Item]) -> list[Item]:
 
 
 async def list_permissions(call: Call) -> Response:
-    return call.listing(all_of(call))
+    return await call.items(all_of(call))
 
 
 async def show(call: Call) -> Response:
@@ -59,11 +59,11 @@ async def delete(call: Call) -> Response:
 
 
 async def list_topics(call: Call) -> Response:
-    return call.listing(all_topics_of(call))
+    return await call.items(all_topics_of(call))
 
 
 async def show_topics(call: Call) -> Response:
-    return call.listing(found(all_topics_of(call) or None))
+    return await call.items(found(all_topics_of(call) or None))
 
 
 @takes("exchange", "write", "read", exchange=TEXT, write=TEXT, read=TEXT)

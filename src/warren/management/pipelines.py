@@ -24,7 +24,7 @@ LEASE_MAX: Final = 3600
 
 async def list_pipelines(call: Call) -> Response:
     vhosts = {vhost.name for vhost in call.vhosts()}
-    return call.listing([report.item(call.now) for report in call.context.pipelines.of_vhosts(vhosts)])
+    return await call.items([report.item(call.now) for report in call.context.pipelines.of_vhosts(vhosts)])
 
 
 async def show(call: Call) -> Response:

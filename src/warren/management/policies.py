@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.broker.operate import administer
-from warren.broker.rules.policies import OPERATOR_POLICY, POLICY
+from warren.broker.rules.policies import OPERATOR_POLICY, POLICY, Policy
 from warren.management.calls import Call, Needs, Resource, deleted, done, found, route
 from warren.management.spec import NUMBER, OBJECT, TEXT, takes
 
@@ -19,9 +19,8 @@ class PolicyRoutes:
         self.kind = kind
 
     async def list_policies(self, call: Call) -> Response:
-        return call.listing(
-            [policy.item() for vhost in call.ruled_vhosts() for policy in vhost.policies.named(self.kind).values()]
-        )
+        policies = [policy for vhost in call.ruled_vhosts() for policy in vhost.policies.named(self.kind).values()]
+        return await call.listing(policies, Policy.item)
 
     async def show(self, call: Call) -> Response:
         return call.item(found(call.ruled_vhost().policies.named(self.kind).get(call.path("name"))).item())

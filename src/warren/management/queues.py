@@ -17,7 +17,7 @@ from warren.broker.vhost.shapes import queue_item
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
 from warren.management.calls import Call, Needs, done, found, route
-from warren.management.listing import Item, Lister
+from warren.management.listing import Item
 from warren.management.refusals import bad_request
 from warren.management.spec import ARGUMENTS, FLAG, OBJECT, TEXT, asks, gives, list_of, shape, takes
 from warren.management.times import iso
@@ -124,10 +124,10 @@ def capacity(queue: Queue) -> float:
 @asks(type=TEXT)
 async def list_queues(call: Call) -> Response:
     """Of one `type` only, if one is asked for; RabbitMQ does not know that question."""
-    lister = Lister(call.query, lambda queue: describe(call, queue), sortable(call))
     queues = [queue for vhost in call.vhosts() for queue in vhost.queues.values()]
     wanted = call.query.get("type")
-    return JSONResponse(lister.answer([queue for queue in queues if wanted is None or queue.type == wanted]))
+    queues = [queue for queue in queues if wanted is None or queue.type == wanted]
+    return await call.listing(queues, partial(describe, call), sortable(call))
 
 
 def sortable(call: Call) -> dict[str, Callable[[Queue], Any]]:
@@ -147,7 +147,7 @@ def level_of(name: str, queue: Queue) -> int:
 
 
 def rate_of(call: Call, name: str, queue: Queue) -> float:
-    return call.rates.rate(("queue", queue.vhost, queue.name, name), stats(queue)[name], call.now)
+    return call.rates.rates(("queue", queue.vhost, queue.name), stats(queue), call.now)[name]
 
 
 async def show(call: Call) -> Response:
@@ -158,7 +158,7 @@ async def show(call: Call) -> Response:
 
 async def list_bindings(call: Call) -> Response:
     queue = find(call)
-    return call.listing([bindings.describe(each) for each in bindings.leading_to(call.vhost(), queue)])
+    return await call.listing(bindings.leading_to(call.vhost(), queue), bindings.describe)
 
 
 @takes(durable=FLAG, auto_delete=FLAG, arguments=ARGUMENTS)
@@ -169,7 +169,7 @@ async def put(call: Call) -> Response:
     is_new = name not in vhost.queues
     if call.flag("apply") and not is_new:
         return change(call, arguments_in(body))
-    call.act(
+    await call.act(
         QueueDeclare(
             queue=name,
             durable=flag_in(body, "durable"),
@@ -183,12 +183,12 @@ async def put(call: Call) -> Response:
 @asks(if__empty=FLAG, if__unused=FLAG)
 async def delete(call: Call) -> Response:
     name = find(call).name
-    call.act(QueueDelete(queue=name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")))
+    await call.act(QueueDelete(queue=name, if_unused=call.flag("if-unused"), if_empty=call.flag("if-empty")))
     return done()
 
 
 async def purge(call: Call) -> Response:
-    call.act(QueuePurge(queue=find(call).name))
+    await call.act(QueuePurge(queue=find(call).name))
     return done()
 
 

@@ -32,7 +32,7 @@ async def list_schedules(call: Call) -> Response:
             schedule = schedule_of(exchange)
             if schedule is not None:
                 items.append({"name": exchange.name, "vhost": vhost.name, "messages": int(schedule.backing.length)})
-    return call.listing(items)
+    return await call.items(items)
 
 
 @asks(after=NUMBER, count=NUMBER)

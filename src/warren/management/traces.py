@@ -15,7 +15,7 @@ from warren.broker.watch.explain import Match, RouteStep
 from warren.broker.watch.journey import Journey, Stage
 from warren.broker.watch.rehearsal import rehearse
 from warren.management.calls import Call, Needs, done, found, route
-from warren.management.listing import Item, Lister
+from warren.management.listing import Item
 from warren.management.refusals import bad_request, not_found
 from warren.management.spec import NUMBER, OBJECT, TEXT, asks, gives, list_of, shape, takes
 from warren.management.times import iso
@@ -88,7 +88,7 @@ def describe_match(match: Match) -> Item:
 @gives({200: {"oneOf": [list_of(_JOURNEY), shape(("items", "page"), items=list_of(_JOURNEY), page=NUMBER)]}})
 async def list_journeys(call: Call) -> Response:
     """The latest journeys, newest first."""
-    return JSONResponse(Lister(call.query, describe, {}).answer(list(reversed(call.node.journeys.kept))))
+    return await call.listing(list(reversed(call.node.journeys.kept)), describe)
 
 
 @gives({200: _JOURNEY})

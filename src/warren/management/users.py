@@ -19,7 +19,7 @@ from warren.management.vhosts import tags_of
 
 
 async def list_users(call: Call) -> Response:
-    return call.listing([user_item(user) for user in call.node.access.users.values()])
+    return await call.listing(list(call.node.access.users.values()), user_item)
 
 
 async def show(call: Call) -> Response:
@@ -77,7 +77,7 @@ async def list_idle(call: Call) -> Response:
     """Those who may use no virtual host at all."""
     allowed = {user for user, _ in call.node.access.permissions}
     users = [user for user in call.node.access.users.values() if user.name not in allowed]
-    return call.listing([user_item(user) for user in users])
+    return await call.listing(users, user_item)
 
 
 async def list_permissions(call: Call) -> Response:

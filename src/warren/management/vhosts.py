@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
@@ -12,12 +13,12 @@ from warren.broker.vhost.vhost import VHost
 from warren.management.arguments import flag_in
 from warren.management.calls import Call, Needs, deleted, done, route
 from warren.management.listing import Item
-from warren.management.overview import queue_totals, totals
+from warren.management.overview import Sums, sums_of
 from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, TAGS, TEXT, takes
 
 
-def describe(call: Call, vhost: VHost) -> Item:
+def describe(call: Call, sums: dict[VHost, Sums], vhost: VHost) -> Item:
     key, item = ("vhost", vhost.name), vhost_item(vhost)
     del item["limits"]
     return {
@@ -25,8 +26,8 @@ def describe(call: Call, vhost: VHost) -> Item:
         **item,
         "tracing": vhost.tracing,
         "cluster_state": {call.node.settings.node_name: "running"},
-        "message_stats": call.rates.details(key, totals([vhost]), call.now),
-        **call.rates.details(key, {**queue_totals([vhost]), **volumes(call, vhost)}, call.now),
+        "message_stats": call.rates.details(key, sums[vhost].stats, call.now),
+        **call.rates.details(key, {**sums[vhost].levels, **volumes(call, vhost)}, call.now),
     }
 
 
@@ -40,11 +41,13 @@ def volumes(call: Call, vhost: VHost) -> dict[str, int]:
 
 
 async def list_vhosts(call: Call) -> Response:
-    return call.listing([describe(call, vhost) for vhost in call.vhosts()])
+    sums = {vhost: await sums_of(call, [vhost]) for vhost in call.vhosts()}
+    return await call.listing(list(sums), partial(describe, call, sums))
 
 
 async def show(call: Call) -> Response:
-    return call.item(describe(call, call.vhost()))
+    vhost = call.vhost()
+    return call.item(describe(call, {vhost: await sums_of(call, [vhost])}, vhost))
 
 
 @takes(description=TEXT, tags=TAGS, default_queue_type=TEXT, tracing=FLAG)

@@ -283,10 +283,10 @@ class Lane(Backing):
         entry.redelivered = row.sequence <= self.recovered_watermark
         return entry
 
-    def settle_to(self, sequence: i64) -> i64:
+    def settle_to(self, sequence: i64, limit: i64) -> i64:
         """What is only in the log is settled without being read."""
         count: i64 = 0
-        while self.length > self.paged:
+        while self.length > self.paged and count < limit:
             head = self.peek()
             if head is None or head.sequence > sequence:
                 return count
@@ -294,13 +294,14 @@ class Lane(Backing):
             self.settle(head)
             count += 1
         for cursor in list(self.cursors):
-            count += self._settle_rows(cursor, sequence)
+            count += self._settle_rows(cursor, sequence, limit - count)
         if self.paged == 0:
             self.cursors.clear()
         self.cursors.sort(key=by_next_sequence)
         return count
 
-    def _settle_rows(self, cursor: Cursor, sequence: i64) -> i64:
+    def _settle_rows(self, cursor: Cursor, sequence: i64, limit: i64) -> i64:
+        """How many it looked at: those that are settled already cost their time as well."""
         segment, run = cursor.segment, cursor.run
         base = segment.number << 32
         count: i64 = 0
@@ -310,44 +311,18 @@ class Lane(Backing):
                 break
             for at in range(0, len(data), ROW_SIZE):
                 row = Row(data, at)
-                if row.sequence > sequence:
+                if row.sequence > sequence or count == limit:
                     cursor.next_sequence = row.sequence
                     return count
                 cursor.next_row += 1
+                count += 1
                 if not segment.is_settled(row.ordinal) and row.sequence not in self.taken:
                     self.store.settle(base | row.ordinal)
                     self.paged -= 1
                     self.length -= 1
                     self.body_bytes -= row.body_size
-                    count += 1
         self.cursors.remove(cursor)
         return count
-
-    def purge(self) -> i64:
-        count = self.length
-        while self.length > self.paged:
-            entry = self.fetch()
-            if entry is not None:
-                self.settle(entry)
-        for cursor in self.cursors:
-            if cursor.segment.live > 0:
-                self._settle_rest(cursor)
-        self.cursors.clear()
-        self.paged = 0
-        self.length = 0
-        self.body_bytes = 0
-        return count
-
-    def _settle_rest(self, cursor: Cursor) -> None:
-        if cursor.segment.live == 0:
-            return
-        base = cursor.segment.number << 32
-        rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
-        while rows:
-            for at in range(0, len(rows), ROW_SIZE):
-                self.store.settle(base | Row(rows, at).ordinal)
-            cursor.next_row += len(rows) // ROW_SIZE
-            rows = self.store.read_rows(cursor.segment, cursor.run, cursor.next_row, self.store.load_rows)
 
     def release_head(self) -> None:
         self._head_grew(-self._head_bytes)

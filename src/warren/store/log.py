@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.store import Store
 from warren.store.chores import Chore, SegmentChore, SyncJob
 from warren.store.definitions import BaseChore, DefinitionsLog
@@ -23,7 +24,8 @@ from warren.store.format import LANE_DELETED, SETTLED, SYNCED, file_header
 from warren.store.lane import Lane
 from warren.store.pending import PendingRecords
 from warren.store.recovered import RecoveredLane
-from warren.store.segment import ROW_SIZE, SPARSE, LaneRun, Row, Segment, segment_name
+from warren.store.removal import LaneRemoval
+from warren.store.segment import SPARSE, LaneRun, Segment, segment_name
 from warren.store.segment_files import OUT_OF_DESCRIPTORS, SegmentFiles
 from warren.store.streams import StreamLogs
 from warren.store.upkeep import Upkeep
@@ -119,8 +121,9 @@ class LogStore(Store):
 
     def release(self, queue: Queue) -> None:
         self.pending.finish_record()
-        for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
-            del self.lanes[lane.number]
+        for lane in queue.backing.parts():
+            if not isinstance(lane, Lane) or self.lanes.pop(lane.number, None) is None:
+                continue
             self.pending.forget_watermark(lane)
             lane.release_head()
             if lane.has_entries:
@@ -129,41 +132,25 @@ class LogStore(Store):
                     again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
                 self.recovered[again.key] = again
 
-    def delete(self, queue: Queue) -> None:
-        for lane in [lane for lane in self.lanes.values() if lane.queue is queue]:
-            self.delete_lane(lane)
-        self.streams.delete(queue)
-
-    def delete_lane(self, lane: Lane) -> None:
-        del self.lanes[lane.number]
-        self.pending.forget_watermark(lane)
-        lane.release_head()
-        if lane.has_entries:
-            self.forget_lane(lane.number)
-
-    def forget_lane(self, number: i64) -> None:
-        """Everything a lane had is settled at one stroke."""
-        self.pending.finish_record()
-        self._append(LANE_DELETED, struct.pack(">I", number))
-        self.active.deleted_lanes.append(number)
-        for segment in list(self.segments.values()):
-            if self.settle_lane(segment, number) and segment is not self.active:
-                self.active.settles[segment.number] = True
-                self.upkeep.consider(segment)
-
-    def settle_lane(self, segment: Segment, number: i64) -> bool:
-        if segment.live == 0:
-            # Its files may be going at this moment.
-            return False
-        found = False
-        for run in segment.runs:
-            if run.lane != number:
+    def delete(self, queue: Queue) -> Errand:
+        gone: dict[int, bool] = {}
+        for lane in queue.backing.parts():
+            if not isinstance(lane, Lane) or self.lanes.pop(lane.number, None) is None:
                 continue
-            rows = self.read_rows(segment, run, 0, run.count)
-            for at in range(0, len(rows), ROW_SIZE):
-                if segment.settle(Row(rows, at).ordinal):
-                    found = True
-        return found
+            self.pending.forget_watermark(lane)
+            lane.release_head()
+            if lane.has_entries:
+                gone[lane.number] = True
+        self.streams.delete(queue)
+        return self.forget_lanes(gone)
+
+    def forget_lanes(self, numbers: dict[int, bool]) -> Errand:
+        """Everything that lanes had is settled at one stroke; the errand marks it."""
+        self.pending.finish_record()
+        for number in numbers:
+            self._append(LANE_DELETED, struct.pack(">I", number))
+            self.active.deleted_lanes.append(number)
+        return LaneRemoval(self, numbers)
 
     # -- what happens to messages ----------------------------------------------------------------------------------
 
@@ -365,10 +352,11 @@ class LogStore(Store):
 
     def forget(self, incarnations: list[str]) -> None:
         """Their queues are gone for good."""
-        for key, recovered in list(self.recovered.items()):
-            if recovered.incarnation in incarnations:
-                self.forget_lane(recovered.number)
-                del self.recovered[key]
+        gone = [key for key, recovered in self.recovered.items() if recovered.incarnation in incarnations]
+        removal = self.forget_lanes({int(self.recovered.pop(key).number): True for key in gone})
+        # Nobody is served yet, or an operator waits for it: all of it at once.
+        while not removal.step(Budget()):
+            pass
         self.streams.forget(incarnations)
         for segment in list(self.segments.values()):
             self.upkeep.consider(segment)

@@ -290,10 +290,9 @@ def _settle(store: LogStore, names: list[str]) -> None:
                 forgotten[number] = True
     for segment in store.segments.values():
         for run in segment.runs:
-            if run.lane in deleted or run.lane in forgotten:
-                store.settle_lane(segment, run.lane)
-            elif run.transients > 0:
-                _settle_transients(store, segment, run)
+            is_gone = run.lane in deleted or run.lane in forgotten
+            if is_gone or run.transients > 0:
+                _settle_gone(store, segment, run, is_gone)
         for number in segment.deleted_lanes:
             # Older segments may need this one to know that the lane is gone.
             for other in store.segments.values():
@@ -313,11 +312,12 @@ def _apply_settled(store: LogStore, segment: Segment) -> None:
             segment.settles[target.number] = True
 
 
-def _settle_transients(store: LogStore, segment: Segment, run: LaneRun) -> None:
+def _settle_gone(store: LogStore, segment: Segment, run: LaneRun, is_gone: bool) -> None:
+    """What did not outlive the restart: the whole lane, or what was transient in it."""
     rows = store.read_rows(segment, run, 0, run.count)
     for at in range(0, len(rows), ROW_SIZE):
         row = Row(rows, at)
-        if row.transient:
+        if is_gone or row.transient:
             segment.settle(row.ordinal)
 
 

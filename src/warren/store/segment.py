@@ -139,6 +139,8 @@ class Segment:
         self.deleted_lanes: list[int] = []
         # The position of the log from which on it is worth rewriting; -1 until it is found sparse.
         self.rewrite_at: i64 = -1
+        # Errands that rest on what its records say.
+        self.pins: i64 = 0
         # A chore on it is under way.
         self.busy = False
         # The disk failed to read of it: left as it is until the next start.

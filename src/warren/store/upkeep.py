@@ -30,6 +30,8 @@ class Upkeep:
         store = self._store
         if segment.live > 0 or not segment.sealed or segment.busy or segment.number not in store.segments:
             return
+        if segment.pins > 0:
+            return
         for number in list(segment.settles):
             target = store.segments.get(number)
             if target is None or target is segment:

@@ -30,7 +30,7 @@ from warren.amqp.properties import Properties
 from warren.broker.node import Node
 from warren.broker.operate.definitions import import_
 from warren.broker.queue.backing import Backing
-from warren.broker.queue.deadletter import DeadLetter
+from warren.broker.queue.deadletter import DeadLetter, DeathListener
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, schedule_of
@@ -41,28 +41,23 @@ from warren.spark.path.consumers import Crew, Worker
 
 
 class TrustingHost(FakeHost):
-    """Knows no passwords: whoever has a name may log in. Notes dead letters, which wake it one by one."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__()
-        self.outcome = outcome
-        self.node: Node | None = None
-        self._last: DeadLetter | None = None
-
-    def wake(self) -> None:
-        super().wake()
-        waiting = None if self.node is None else self.node.dead_letters.waiting
-        if self.node is None or not waiting or waiting[-1] is self._last:
-            return
-        self._last = waiting[-1]
-        queue = self._last.queue
-        # Without its exchange a dead letter goes nowhere, and is none.
-        if queue.options.dead_letter_exchange in self.node.vhosts[queue.vhost].exchanges:
-            letters = self.outcome.dead_lettered.setdefault(place_of(queue), [])
-            letters.append(f"{name_in(self._last.entry.message.content)} {self._last.reason}")
+    """Knows no passwords: whoever has a name may log in."""
 
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         login.password_verified(algorithm != "")
+
+
+class NotingDeaths(DeathListener):
+    def __init__(self, node: Node, outcome: Outcome) -> None:
+        self._node = node
+        self._outcome = outcome
+
+    def died(self, letter: DeadLetter) -> None:
+        queue = letter.queue
+        # Without its exchange a dead letter goes nowhere, and is none.
+        if queue.options.dead_letter_exchange in self._node.vhosts[queue.vhost].exchanges:
+            letters = self._outcome.dead_lettered.setdefault(place_of(queue), [])
+            letters.append(f"{name_in(letter.entry.message.content)} {letter.reason}")
 
 
 class LoggingStore(FakeStore):
@@ -98,11 +93,11 @@ def name_in(content: bytes) -> str:
 
 class LiveWorld(World):
     def __init__(self, definitions: dict[str, Any], settings: Settings, started_at: int, outcome: Outcome) -> None:
-        self.host: TrustingHost = TrustingHost(outcome)
+        self.host: TrustingHost = TrustingHost()
         self.store = LoggingStore(outcome)
         self.settings = settings
         self.node = Node(self.host, settings, None, self.store, started_at)
-        self.host.node = self.node
+        self.node.dead_letters.listener = NotingDeaths(self.node, outcome)
         import_(self.node, json.loads(json.dumps(definitions)))
         self.vhost = self.node.vhosts["/"]
 

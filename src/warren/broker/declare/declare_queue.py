@@ -10,6 +10,7 @@ from warren.amqp.methods import QueueBind, QueueDeclare, QueueDelete, QueuePurge
 from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
 from warren.broker.queue.queue import Queue
+from warren.broker.queue.settling import Purge
 from warren.broker.rules.arguments import (
     check_queue_arguments,
     check_queue_equivalence,
@@ -18,7 +19,7 @@ from warren.broker.rules.arguments import (
     resource,
 )
 from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, integer, stream_size_problem
-from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
+from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -152,11 +153,26 @@ def purge(channel: Channel, method: QueuePurge) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
-    count = queue.purge()
-    if queue.durable:
-        channel.connection.hold(channel.connection.node.store.position)
-    if not method.no_wait:
-        channel.connection.send(replies.queue_purge_ok(channel.number, count))
+    queue.check_purge()
+    channel.connection.node.errands.begin(ClientPurge(queue, channel, method.no_wait), channel.connection)
+
+
+class ClientPurge(Purge):
+    def __init__(self, queue: Queue, channel: Channel, no_wait: bool) -> None:
+        super().__init__(queue)
+        self._channel = channel
+        self._no_wait = no_wait
+
+    def done(self) -> None:
+        connection = self._channel.connection
+        if self.queue.durable:
+            connection.hold(connection.node.store.position)
+        if not self._no_wait and not self._channel.is_closed:
+            connection.send(replies.queue_purge_ok(self._channel.number, self.count))
+
+    def failed(self) -> bool:
+        self._channel.connection.fail(InternalError("unexpected error"))
+        return True
 
 
 def delete(channel: Channel, method: QueueDelete) -> None:

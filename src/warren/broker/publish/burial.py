@@ -5,15 +5,27 @@ A message leaves its old queue only once it is in the new ones: never in neither
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
 from warren.broker.message import NEVER, Message, Origin
 from warren.broker.publish.republish import IS_STREAMED, queues_for, republish_to
-from warren.broker.publish.x_death import is_cycle, record_death
+from warren.broker.publish.x_death import been_in, record_death
 from warren.broker.queue.awaiting import Awaiting
-from warren.broker.queue.deadletter import REASON_REJECTED, DeadLetter
+from warren.broker.queue.deadletter import REASON_REJECTED, DeadLetter, LetterLine
+from warren.broker.queue.errands import Budget, Errand
+from warren.broker.queue.outlet import Outlet
 from warren.broker.vhost.realm import Realm
+
+# What an operation has killed goes on with it, as part of its price, up to so many; a nack of 100,000 waits its turn.
+AT_ONCE: Final = 100
+# What one costs: by itself, for each queue it goes to, and a unit for so many bytes of its properties and its body.
+_LETTER_UNITS: Final[i64] = 80
+_QUEUE_UNITS: Final[i64] = 10
+_PROPERTIES: Final[i64] = 8
+_BODY: Final[i64] = 2048
 
 
 class AwaitingSettle(Awaiting):
@@ -29,31 +41,87 @@ class AwaitingSettle(Awaiting):
             queue.backing.settle(self.letter.entry)
 
 
-def bury_dead_letters(realm: Realm) -> None:
-    """Republish all that wait, and what that kills in turn."""
-    waiting = realm.dead_letters.waiting
+def bury_dead_letters(realm: Realm, maker: Outlet | None) -> None:
+    """Republish what was killed, by this connection or by time. What that kills in turn stands in line."""
+    letters = realm.dead_letters
+    waiting = letters.waiting
+    letters.maker = maker
+    lines = len(letters.lines)
+    left = AT_ONCE
+    line: LetterLine | None = None
     while waiting:
         letter = waiting.popleft()
-        is_streamed = _republish(realm, letter)
-        if not letter.stored:
-            continue
+        if left > 0 and letters.line_of(letter.queue) is None:
+            left -= 1
+            _bury(realm, letter, 1)
+        else:
+            line = letters.stand_in_line(letter)
+    if len(letters.lines) > lines:
+        realm.errands.add(Burial(realm, maker))
+    line = line or letters.lines.get(maker)
+    if maker is not None and line is not None and line.is_crowded():
+        maker.await_errand()
+        line.held.append(maker)
+
+
+class Burial(Errand):
+    """Works off one line."""
+
+    def __init__(self, realm: Realm, maker: Outlet | None) -> None:
+        super().__init__()
+        self._realm = realm
+        self._maker = maker
+        self._line = realm.dead_letters.lines[maker]
+
+    def step(self, budget: Budget) -> bool:
+        letters = self._realm.dead_letters
+        line = self._line
+        letters.maker = self._maker
+        while line.count > 0 and budget.left > 0:
+            generation = line.next_generation()
+            budget.spend(_bury(self._realm, line.take(generation), generation + 1))
+        if line.held and not line.is_crowded():
+            held, line.held = line.held, []
+            for connection in held:
+                connection.errand_done()
+        if line.count > 0:
+            return False
+        letters.close_line(self._maker)
+        return True
+
+    def failed(self) -> bool:
+        # The letter that failed has left the line; those behind it are not to be lost with it.
+        return False
+
+
+def _bury(realm: Realm, letter: DeadLetter, generation: i64) -> i64:
+    """It goes on, then it leaves the queue in which it died. Gives what that cost; what it kills is of `generation`."""
+    letters = realm.dead_letters
+    letters.generation = generation
+    try:
+        cost, is_streamed = _republish(realm, letter)
+    finally:
+        letters.generation = 0
+    if letter.stored:
         store = realm.store
         if is_streamed and store.position > store.synced:
+            # A stream's files are not the log's: a crash could keep one and lose the other.
             realm.await_position(AwaitingSettle(store.position, letter))
         else:
             letter.queue.backing.settle(letter.entry)
+    return cost
 
 
-def _republish(realm: Realm, letter: DeadLetter) -> bool:
-    """True when it went to a stream, whose files are not the log's: a crash could keep one and lose the other."""
+def _republish(realm: Realm, letter: DeadLetter) -> tuple[i64, bool]:
+    """What it cost, and whether it went to a stream."""
     queue = letter.queue
     vhost = realm.vhosts.get(queue.vhost)
     name = queue.options.dead_letter_exchange
     if vhost is None or name is None:
-        return False
+        return _LETTER_UNITS, False
     exchange = vhost.exchanges.get(name)
     if exchange is None:
-        return False
+        return _LETTER_UNITS, False
     queue.counters.dead_lettered += 1
     counted = realm.dead_letters.counted
     kind = (queue.type, letter.reason)
@@ -61,9 +129,12 @@ def _republish(realm: Realm, letter: DeadLetter) -> bool:
     message = _buried(realm, letter, name)
     queues = queues_for(vhost, exchange, message)
     if letter.reason != REASON_REJECTED:
-        headers = message.properties().headers
-        queues = [each for each in queues if headers is None or not is_cycle(each.name, headers)]
-    return republish_to(vhost, exchange, message, queues) & IS_STREAMED != 0
+        been = been_in(message.properties().headers)
+        queues = [each for each in queues if each.name not in been]
+    said = republish_to(vhost, exchange, message, queues)
+    properties: i64 = len(message.content) - message.body_size
+    cost = _LETTER_UNITS + _QUEUE_UNITS * len(queues) + properties // _PROPERTIES + message.body_size // _BODY
+    return cost, said & IS_STREAMED != 0
 
 
 def _buried(realm: Realm, letter: DeadLetter, exchange: str) -> Message:

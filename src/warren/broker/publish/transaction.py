@@ -80,7 +80,7 @@ class ChannelTransaction(Transaction):
             settle.apply(entry, outcome)
         if settlements and channel.prefetch != 0:
             channel.drain_soon()
-        bury_dead_letters(channel.connection.node)
+        bury_dead_letters(channel.connection.node, channel.connection)
         store = channel.connection.node.store
         if settlements and store.position > store.synced:
             channel.await_sync(self.next_seqno(), [])

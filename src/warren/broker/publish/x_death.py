@@ -78,14 +78,14 @@ def _deaths(headers: Table) -> list[Table]:
     return [dict(item.value) for item in field.value if isinstance(item.value, dict)]
 
 
-def is_cycle(queue: str, headers: Table) -> bool:
-    """Been there before, and nobody rejected it on the way: it would go round for ever."""
-    for death in _deaths(headers):
+def been_in(headers: Table | None) -> set[str | None]:
+    """The queues in which it died since somebody last rejected it: to go there again would be to go round for ever."""
+    been: set[str | None] = set()
+    for death in [] if headers is None else _deaths(headers):
         if _text(death, "reason") == REASON_REJECTED:
-            return False
-        if _text(death, "queue") == queue:
-            return True
-    return False
+            break
+        been.add(_text(death, "queue"))
+    return been
 
 
 def origin_queue(headers: Table | None) -> str | None:

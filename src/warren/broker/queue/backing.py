@@ -29,6 +29,10 @@ class Backing:
         # How many of `length` are not in memory: all of them behind the last of _entries.
         self.paged: i64 = 0
 
+    def parts(self) -> list[Backing]:
+        """What it is made of, as the store opened it."""
+        return [self]
+
     def load(self) -> None:
         """Bring some of what is paged out back to memory, or find that it is lost."""
 
@@ -86,23 +90,23 @@ class Backing:
     def settle(self, entry: Entry) -> None:
         """Acked, dropped or dead-lettered: it never comes back."""
 
-    def purge(self) -> i64:
-        count = self.length
-        entry = self.fetch()
-        while entry is not None:
-            self.settle(entry)
-            entry = self.fetch()
-        return count
-
-    def settle_to(self, sequence: i64) -> i64:
-        """Settle all that is ready up to this sequence; gives their number."""
+    def settle_to(self, sequence: i64, limit: i64) -> i64:
+        """Settle what is ready up to this sequence. Looks at `limit` at most, at fewer only when no more are left."""
         count: i64 = 0
-        head = self.peek()
-        while head is not None and head.sequence <= sequence:
+        while count < limit:
+            head = self.peek()
+            if head is None or head.sequence > sequence:
+                break
             self.fetch()
             self.settle(head)
             count += 1
-            head = self.peek()
+        return count
+
+    def drop(self, limit: i64) -> i64:
+        """The queue is gone: give back the memory of so many."""
+        count = min(limit, i64(len(self._entries)))
+        for _ in range(count):
+            self._entries.pop()
         return count
 
     def snapshot(self, limit: i64) -> list[Entry]:

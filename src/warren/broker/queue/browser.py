@@ -20,7 +20,8 @@ from warren.broker.message import NEVER, Message
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.expiry import is_expired
+from warren.broker.queue.expiry import arm_expiry, is_expired
+from warren.broker.queue.settling import Settling
 from warren.broker.rules.arguments import resource
 from warren.broker.rules.queue_settings import integer, integer_problem
 from warren.errors import PreconditionFailed
@@ -120,11 +121,28 @@ def begin_browsing(browser: Browser) -> None:
     queue = browser.queue
     node = queue.node
     if SETTLE_TO in browser.arguments:
-        queue.settle_to(browser.next_sequence - 1)
-        if node.store.position > node.store.synced:
-            node.await_position(AwaitingBrowser(node.store.position, browser))
-            return
-    browser.begin()
+        node.errands.begin(SettlingForBrowser(browser), None)
+    else:
+        browser.begin()
+
+
+class SettlingForBrowser(Settling):
+    """As if everything that is ready up to where it begins had been acked."""
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(browser.queue, browser.next_sequence - 1)
+        self._browser = browser
+
+    def done(self) -> None:
+        queue = self.queue
+        queue.counters.acked += self.count
+        if queue.has_expiring and not queue.deleted:
+            arm_expiry(queue)
+        store = queue.node.store
+        if store.position > store.synced:
+            queue.node.await_position(AwaitingBrowser(store.position, self._browser))
+        else:
+            self._browser.begin()
 
 
 def feed_browsers(queue: Queue) -> None:

@@ -1,7 +1,7 @@
 """Dead letters: what leaves a queue unwanted, and waits here until the operation that killed it is over.
 
 They are never republished within that operation, so that a chain of full queues is a loop and not a recursion.
-burial.py sends them on.
+burial.py sends them on: what clients and time have killed at once, what letters kill in turn a piece at a time.
 """
 
 from __future__ import annotations
@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.world import Host
 
 if TYPE_CHECKING:
     from warren.broker.queue.entry import Entry
+    from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.queue import Queue
 
 REASON_REJECTED: Final = "rejected"
 REASON_EXPIRED: Final = "expired"
 REASON_MAXLEN: Final = "maxlen"
 REASON_DELIVERY_LIMIT: Final = "delivery_limit"
+# What may wait in one line before it is worked off youngest first, and before whoever adds to it has to wait.
+LINE_LETTERS: Final[i64] = 1000
+LINE_BYTES: Final[i64] = 8 * 1024 * 1024
 
 
 class DeadLetter:
@@ -40,17 +44,100 @@ class DeathListener:
         pass
 
 
+class LetterLine:
+    """Letters that wait for a later turn: those that letters caused, and the rest of too many that died at once.
+
+    From one byte letters can make letters by the factorial. They go in the order in which they died, generation by
+    generation; while too many wait the youngest generation goes first, and then no more come than the line is deep.
+    """
+
+    def __init__(self) -> None:
+        self._generations: list[deque[DeadLetter]] = []
+        # The queues they died in, each with the youngest generation of its letters.
+        self.queues: dict[Queue, int] = {}
+        self.count: i64 = 0
+        self._bytes: i64 = 0
+        # Connections that are not read on until the line is shorter.
+        self.held: list[Outlet] = []
+
+    def is_crowded(self) -> bool:
+        return self.count > LINE_LETTERS or self._bytes > LINE_BYTES
+
+    def add(self, letter: DeadLetter, generation: i64) -> None:
+        # What died in the same queue before it goes before it.
+        generation = max(generation, i64(self.queues.get(letter.queue, 0)))
+        self.queues[letter.queue] = generation
+        while len(self._generations) <= generation:
+            self._generations.append(deque())
+        self._generations[generation].append(letter)
+        self.count += 1
+        self._bytes += letter.entry.message.body_size
+
+    def next_generation(self) -> i64:
+        """Whose turn it is; only while any wait."""
+        generations = self._generations
+        while not generations[-1]:
+            generations.pop()
+        if self.is_crowded():
+            return len(generations) - 1
+        at: i64 = 0
+        while not generations[at]:
+            at += 1
+        return at
+
+    def take(self, generation: i64) -> DeadLetter:
+        letter = self._generations[generation].popleft()
+        self.count -= 1
+        self._bytes -= letter.entry.message.body_size
+        return letter
+
+
 class DeadLetters:
     def __init__(self, host: Host) -> None:
         self._host = host
+        # What clients and time have killed.
         self.waiting: deque[DeadLetter] = deque()
+        # Lines by the connection that began them, and None for what nobody did; and by the queues that they are of.
+        self.lines: dict[Outlet | None, LetterLine] = {}
+        self._lines_of: dict[Queue, LetterLine] = {}
+        # Set while a letter is republished: who began it, and what generation its victims are.
+        self.maker: Outlet | None = None
+        self.generation: i64 = 0
         self.listener: DeathListener | None = None
         # Those that were republished, by type of queue and reason.
         self.counted: dict[tuple[str, str], int] = {}
 
     def add(self, queue: Queue, entry: Entry, reason: str, stored: bool) -> None:
         letter = DeadLetter(queue, entry, reason, stored)
-        self.waiting.append(letter)
+        if self.generation == 0:
+            self.waiting.append(letter)
+        else:
+            self.stand_in_line(letter)
         if self.listener is not None:
             self.listener.died(letter)
         self._host.wake()
+
+    def line_of(self, queue: Queue) -> LetterLine | None:
+        return self._lines_of.get(queue) if self._lines_of else None
+
+    def is_crowded(self, queue: Queue) -> bool:
+        """So many letters wait where its letters wait that it should make no more."""
+        line = self.line_of(queue)
+        return line is not None and line.is_crowded()
+
+    def stand_in_line(self, letter: DeadLetter) -> LetterLine:
+        """Where letters of its queue wait already, else with those of its maker."""
+        line = self.line_of(letter.queue)
+        if line is None:
+            line = self.lines.get(self.maker)
+            if line is None:
+                line = LetterLine()
+                self.lines[self.maker] = line
+            self._lines_of[letter.queue] = line
+        line.add(letter, self.generation)
+        return line
+
+    def close_line(self, maker: Outlet | None) -> None:
+        """Nobody waits in it any more."""
+        for queue in self.lines.pop(maker).queues:
+            del self._lines_of[queue]

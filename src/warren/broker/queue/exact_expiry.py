@@ -6,20 +6,18 @@ Without it only the head of a queue expires, as in RabbitMQ. Each message that e
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
 from warren.broker.message import NEVER
 from warren.broker.queue.deadletter import REASON_EXPIRED
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.expiry import BATCH
 from warren.broker.timers import UNSET, Timer
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
-
-# One firing takes out no more than this; the rest has its turn right after whoever waits meanwhile.
-BATCH: Final = 1000
 
 
 class ExactExpiry(Timer):
@@ -51,7 +49,7 @@ class ExactExpiry(Timer):
         """Take out what is over."""
         heap = self._heap
         queue = self.queue
-        left = BATCH
+        left = 0 if queue.node.dead_letters.is_crowded(queue) else BATCH
         while heap and heap[0][0] <= now and left > 0:
             sequence = heappop(heap)[1]
             entry = queue.backing.take(sequence)

@@ -6,7 +6,7 @@ A message past its time is never delivered, whether or not the timer has fired y
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -19,6 +19,9 @@ from warren.errors import PreconditionFailed
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
     from warren.broker.queue.recipient import Recipient
+
+# What one firing, one publish or one delivery takes out; others have their turn before the rest.
+BATCH: Final[i64] = 1000
 
 
 def expiry_of(now: i64, queue_ttl: i64, message_ttl: i64) -> i64:
@@ -35,12 +38,15 @@ def is_expired(entry: Entry, now: i64) -> bool:
 
 
 def drop_expired(queue: Queue) -> None:
+    """Some of them at least: if a million expire at once, the timer takes the rest a batch at a time."""
     backing = queue.backing
     now = queue.node.now
+    left = 0 if queue.node.dead_letters.is_crowded(queue) else BATCH
     head = backing.peek()
-    while head is not None and is_expired(head, now):
+    while head is not None and is_expired(head, now) and left > 0:
         backing.fetch()
         queue.remove(head, REASON_EXPIRED)
+        left -= 1
         head = backing.peek()
 
 
@@ -54,9 +60,11 @@ def arm_expiry(queue: Queue) -> None:
         head = queue.backing.peek()
         if head is None or head.expires_at == NEVER:
             return
+    # Overdue: at once, but in a firing of its own.
+    due = max(head.expires_at, queue.node.now + 1)
     timer = queue.expiry_timer
-    if timer.due == UNSET or head.expires_at < timer.due:
-        queue.node.timers.schedule(timer, head.expires_at)
+    if timer.due == UNSET or due < timer.due:
+        queue.node.timers.schedule(timer, due)
 
 
 class ExpiryTimer(Timer):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
 
 from warren.broker.message import Message
 from warren.broker.queue.deadletter import REASON_MAXLEN
+from warren.broker.queue.errands import Budget, Errand
+from warren.broker.queue.expiry import BATCH, arm_expiry
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
+
+# Messages that a piece takes, each about a unit.
+_PIECE: Final[i64] = 100
 
 
 def is_full_for(queue: Queue, message: Message) -> bool:
@@ -23,19 +30,48 @@ def is_full_for(queue: Queue, message: Message) -> bool:
 def drop_excess(queue: Queue) -> bool:
     """drop-head: the oldest go until the limits hold, the newest among them if it alone is too big. True if any had
     to go."""
+    dropped = _drop(queue, BATCH)
+    if dropped == BATCH and not queue.is_trimmed:
+        # A limit that was set over a long queue.
+        queue.is_trimmed = True
+        queue.node.errands.add(Trim(queue))
+    return dropped > 0
+
+
+def _drop(queue: Queue, limit: i64) -> i64:
     options = queue.options
     if options.rejects_when_full:
-        return False
-    is_over = False
+        return 0
+    dropped: i64 = 0
     backing = queue.backing
     max_length = options.max_length
     max_bytes = options.max_bytes
-    while backing.length > 0 and (
-        (max_length >= 0 and backing.length > max_length) or (max_bytes >= 0 and backing.body_bytes > max_bytes)
+    while dropped < limit and (
+        backing.length > 0
+        and ((max_length >= 0 and backing.length > max_length) or (max_bytes >= 0 and backing.body_bytes > max_bytes))
     ):
         entry = backing.fetch()
         if entry is None:
-            return is_over
-        is_over = True
+            break
+        dropped += 1
         queue.remove(entry, REASON_MAXLEN)
-    return is_over
+    return dropped
+
+
+class Trim(Errand):
+    """The rest of what is in the way of a limit, no faster than it can be buried."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self._queue = queue
+
+    def step(self, budget: Budget) -> bool:
+        queue = self._queue
+        while budget.left > 0 and not queue.deleted and not queue.node.dead_letters.is_crowded(queue):
+            dropped = _drop(queue, _PIECE)
+            budget.spend(_PIECE)
+            if dropped < _PIECE:
+                queue.is_trimmed = False
+                arm_expiry(queue)
+                return True
+        return queue.deleted

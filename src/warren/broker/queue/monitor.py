@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from warren.broker.message import Message
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.expiry import arm_expiry, drop_expired
+from warren.broker.queue.expiry import arm_expiry
 from warren.broker.queue.outcome import FAILED
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ class Monitor:
                 # First whose time was over first, not the head.
                 queue.exact_expiry.drop(queue.node.now)
                 return
-            drop_expired(queue)
             arm_expiry(queue)
         except Exception:
             self.failed(queue)

@@ -142,3 +142,9 @@ class Outlet:
 
     def resume_consumers(self) -> None:
         """Its consumers can take again."""
+
+    def await_errand(self) -> None:
+        """It has begun work of more than one turn, and is not read on before `errand_done`."""
+
+    def errand_done(self) -> None:
+        pass

@@ -21,6 +21,9 @@ class PriorityBacking(Backing):
             self.last_sequence = max(self.last_sequence, level.last_sequence)
             self.has_expiring = self.has_expiring or level.has_expiring
 
+    def parts(self) -> list[Backing]:
+        return self.levels
+
     def _level(self, message: Message) -> Backing:
         top: i64 = len(self.levels) - 1
         return self.levels[min(message.priority, top)]
@@ -74,20 +77,18 @@ class PriorityBacking(Backing):
     def settle(self, entry: Entry) -> None:
         self._level(entry.message).settle(entry)
 
-    def settle_to(self, sequence: i64) -> i64:
+    def settle_to(self, sequence: i64, limit: i64) -> i64:
         count: i64 = 0
         for level in self.levels:
             length, body_bytes = level.length, level.body_bytes
-            count += level.settle_to(sequence)
+            count += level.settle_to(sequence, limit - count)
             self._follow(level, length, body_bytes)
         return count
 
-    def purge(self) -> i64:
-        count = self.length
+    def drop(self, limit: i64) -> i64:
+        count: i64 = 0
         for level in self.levels:
-            level.purge()
-        self.length = 0
-        self.body_bytes = 0
+            count += level.drop(limit - count)
         return count
 
     def snapshot(self, limit: i64) -> list[Entry]:

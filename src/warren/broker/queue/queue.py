@@ -23,6 +23,7 @@ from warren.broker.queue.deduplication import Deduplication
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
 from warren.broker.queue.expiry import (
+    BATCH,
     AckTimeout,
     ExpiryTimer,
     IdleTimer,
@@ -89,6 +90,8 @@ class Queue(Destination):
         self.backing: Backing = self._open_backing()
         self.deleted = False
         self.had_consumers = False
+        # More must go than a limit takes out at once.
+        self.is_trimmed = False
         self.unacked: i64 = 0
         self.unacked_bytes: i64 = 0
         self.next_sequence: i64 = self.backing.last_sequence + 1
@@ -202,6 +205,7 @@ class Queue(Destination):
     def _hand_out(self) -> None:
         backing = self.backing
         now = self.node.now
+        expired: i64 = 0
         while backing.length > 0:
             consumer = self.consumers.next_able()
             if consumer is None:
@@ -211,6 +215,10 @@ class Queue(Destination):
                 break
             if is_expired(entry, now):
                 self.remove(entry, REASON_EXPIRED)
+                expired += 1
+                if expired == BATCH:
+                    self.node.drain_later(self)
+                    break
                 continue
             self._hand_over(consumer, entry)
             if consumer.no_ack:
@@ -257,6 +265,10 @@ class Queue(Destination):
         if self.has_expiring:
             drop_expired(self)
         entry = self.backing.fetch()
+        while entry is not None and is_expired(entry, self.node.now):
+            # More than a batch have expired at once: who asks for one waits for them.
+            self.remove(entry, REASON_EXPIRED)
+            entry = self.backing.fetch()
         if entry is None:
             self.counters.got_empty += 1
             return None
@@ -328,15 +340,8 @@ class Queue(Destination):
         """What is ready behind the sequence `after`, in order and at most `limit`, left where it is."""
         return self.backing.browse(after, limit)
 
-    def purge(self) -> i64:
-        waiting: i64 = 0 if self.retry is None else self.retry.purge()
-        return waiting + self.backing.purge()
-
-    def settle_to(self, sequence: i64) -> None:
-        """As if everything that is ready up to this sequence had been acked."""
-        self.counters.acked += self.backing.settle_to(sequence)
-        if self.has_expiring:
-            arm_expiry(self)
+    def check_purge(self) -> None:
+        """Raises where nothing can be purged."""
 
     # -- consumers -------------------------------------------------------------------------------------------------
 

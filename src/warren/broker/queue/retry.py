@@ -71,12 +71,12 @@ class Retry(Timer):
             self._arm()
         self.queue.node.drain_soon(self.queue)
 
-    def purge(self) -> i64:
-        count: i64 = len(self._heap)
-        for row in self._heap:
-            self.queue.backing.settle(row[2])
-        self._heap.clear()
-        self.body_bytes = 0
+    def purge(self, limit: i64) -> i64:
+        count = min(limit, i64(len(self._heap)))
+        for _ in range(count):
+            entry = self._heap.pop()[2]
+            self.body_bytes -= entry.message.body_size
+            self.queue.backing.settle(entry)
         return count
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.queue.backing import Backing
+from warren.broker.queue.errands import Errand
+from warren.broker.queue.settling import Dropping
 from warren.broker.queue.stream_log import MemoryStreamLog, StreamLog
 
 if TYPE_CHECKING:
@@ -43,8 +45,9 @@ class Store:
     def release(self, queue: Queue) -> None:
         """The queue failed: what is in memory of it is not to be trusted, and it will be opened anew."""
 
-    def delete(self, queue: Queue) -> None:
-        """The queue is gone, with all it held."""
+    def delete(self, queue: Queue) -> Errand:
+        """The queue is gone, with all it held. What is left to do about it is an errand."""
+        return Dropping(queue.backing)
 
     def write(self) -> None:
         """Hand everything so far to the operating system: called before anything goes out on a socket."""

@@ -16,6 +16,7 @@ from warren.broker.message import Message
 from warren.broker.metrics import QueueCounters
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.queue.deadletter import DeadLetters
+from warren.broker.queue.errands import Errands
 from warren.broker.queue.listener import EventListener
 from warren.broker.queue.monitor import Monitor
 from warren.broker.queue.store import Store
@@ -40,6 +41,7 @@ class Yard:
         self.timers = Timers()
         self.monitor = Monitor(self)
         self.dead_letters = DeadLetters(host)
+        self.errands = Errands(host)
         # The node puts somebody here who makes events of it.
         self.events = EventListener()
         # Somebody wants journeys, or a vhost is traced: publishes may have an observer, and deliveries are told.

@@ -98,19 +98,20 @@ class Item:
             raise self.error(key, error.explanation) from None
 
 
-def items_of(document: dict[str, object], section: str) -> list[Item]:
-    """The objects of one list of the document; none when the list is not there."""
+def values_in(document: dict[str, object], section: str) -> list[object]:
+    """One list of the document; nothing when the list is not there."""
     values = document.get(section)
     if values is None:
         return []
     if not isinstance(values, list):
         raise DefinitionsError(section, "must be a list")
-    items: list[Item] = []
-    for at, value in enumerate(values):
-        if not isinstance(value, dict):
-            raise DefinitionsError(f"{section}[{at}]", "must be an object")
-        items.append(Item(f"{section}[{at}]", fields_of(value)))
-    return items
+    return values
+
+
+def item_of(section: str, at: int, value: object) -> Item:
+    if not isinstance(value, dict):
+        raise DefinitionsError(f"{section}[{at}]", "must be an object")
+    return Item(f"{section}[{at}]", fields_of(value))
 
 
 def fields_of(value: dict[object, object]) -> dict[str, object]:

@@ -34,7 +34,7 @@ from warren.broker.rules.pattern_syntax import (
 PATTERN_BYTES_MAX: Final = 1024
 _STEPS_MAX: Final = 2000
 # Lookarounds multiply the work; past this, nothing matches (RabbitMQ gives up in the same way).
-_WORK_MAX: Final = 1_000_000
+_WORK_MAX: Final[i64] = 1_000_000
 _NEWLINE: Final = 10
 
 # Instructions: take a byte of a set; go on at both; go on; hold an anchor; hold a look; done.
@@ -62,14 +62,20 @@ class Pattern:
         self.text = text
         # By far the most frequent permission.
         self._matches_all = text in ("", ".*")
+        self.work: i64 = 0
         self._program: list[Instruction] = []
         self._compile(Syntax(text, data.decode("latin-1")).read())
         self._add(_DONE, 0, 0, b"")
 
-    def matches(self, subject: str) -> bool:
+    def matches(self, subject: str, work_max: i64 = _WORK_MAX) -> bool:
+        """`work` tells afterwards how many steps it took."""
+        self.work = 0
         if self._matches_all:
             return True
-        return _Matching(self._program, subject.encode(errors="surrogateescape")).search()
+        matching = _Matching(self._program, subject.encode(errors="surrogateescape"), work_max)
+        is_found = matching.search()
+        self.work = matching.work
+        return is_found
 
     def _add(self, what: i64, first: i64, second: i64, members: bytes) -> Instruction:
         if len(self._program) >= _STEPS_MAX:
@@ -128,17 +134,18 @@ class Pattern:
 class _Matching:
     """One question: does this program match anywhere in this subject?"""
 
-    def __init__(self, program: list[Instruction], subject: bytes) -> None:
+    def __init__(self, program: list[Instruction], subject: bytes, work_max: i64) -> None:
         self._program = program
         self._subject = subject
         self._end: i64 = len(subject)
-        self._work: i64 = 0
+        self.work: i64 = 0
+        self._work_max: i64 = work_max
         # What a look at a position gave: asked again by every way that comes by.
         self._looks: dict[tuple[int, int], bool] = {}
 
     def search(self) -> bool:
         # A search that gave up proves nothing, whatever a negative look made of it.
-        return self._run(0, 0, True) and self._work <= _WORK_MAX
+        return self._run(0, 0, True) and self.work <= self._work_max
 
     def _run(self, start: i64, begin: i64, anywhere: bool) -> bool:
         # The position at which each instruction was last reached: no way is followed twice.
@@ -166,8 +173,8 @@ class _Matching:
             if reached[here] == at:
                 continue
             reached[here] = at
-            self._work += 1
-            if self._work > _WORK_MAX:
+            self.work += 1
+            if self.work > self._work_max:
                 return False
             instruction = self._program[here]
             if instruction.what == _TAKE:

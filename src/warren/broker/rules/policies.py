@@ -84,6 +84,9 @@ class PolicySet:
     def named(self, kind: str) -> dict[str, Policy]:
         return self.operator_policies if kind == OPERATOR_POLICY else self.policies
 
+    def count(self) -> int:
+        return len(self.policies) + len(self.operator_policies)
+
     def put(self, policy: Policy) -> None:
         self.named(policy.kind)[policy.name] = policy
         self._rank(policy.kind)

@@ -79,6 +79,7 @@ class Connection(Outlet):
         self.awaiting_password = False
         self.blocked_by_alarm = False
         self._is_held_unread = False
+        self._errands_awaited: i64 = 0
         self._paused_reading = False
         self._waits_for_turn = False
         self._turn_bytes: i64 = 0
@@ -199,6 +200,14 @@ class Connection(Outlet):
             self.node.timers.cancel(self.timer)
         self._release_if_possible()
 
+    def await_errand(self) -> None:
+        self._errands_awaited += 1
+        self._hold_if_needed()
+
+    def errand_done(self) -> None:
+        self._errands_awaited -= 1
+        self._release_if_possible()
+
     def is_out_of_credit(self) -> bool:
         for channel in self.channels.values():
             if channel.credit.exhausted > 0:
@@ -215,6 +224,8 @@ class Connection(Outlet):
         if not self._paused_reading or self.blocked_by_alarm or self._is_held_unread or self.stage == CLOSED:
             return
         if self.is_out_of_credit():
+            return
+        if self._errands_awaited > 0 and self.stage != CLOSING:
             return
         self._paused_reading = False
         self.last_throttled = self.node.now
@@ -321,5 +332,4 @@ class Connection(Outlet):
         vhost = self.vhost
         self.node.events.actor = INTERNAL
         if vhost is not None:
-            for queue in list(self.exclusive_queues):
-                vhost.delete_queue(queue)
+            vhost.delete_queues(list(self.exclusive_queues))

@@ -275,7 +275,7 @@ class Stream(Queue):
             consumer.unacked -= count
         return count
 
-    def purge(self) -> i64:
+    def check_purge(self) -> None:
         raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self._resource()}")
 
     # -- consumers -------------------------------------------------------------------------------------------------

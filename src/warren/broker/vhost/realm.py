@@ -35,6 +35,8 @@ class Realm(Yard):
         # Those that extensions brought.
         self.policy_keys: dict[str, Setting] = {}
         self.vhosts: dict[str, VHost] = {}
+        # Changes that have begun and are not over: see sweeps.py.
+        self.sweeping: i64 = 0
         # Grows whenever a remembered route or permission may be wrong.
         self.topology: i64 = 0
 

@@ -25,6 +25,7 @@ from warren.broker.rules.policies import PolicySet, effective
 from warren.broker.rules.queue_settings import CLASSIC, STREAM
 from warren.broker.stream.stream import Stream
 from warren.broker.vhost.shapes import binding_item, binding_key, exchange_item, kept, queue_item
+from warren.broker.vhost.sweeps import PolicySweep, QueueSweep
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class VHost:
         # The firehose is on: see firehose.py.
         self.tracing = False
         # Bindings by where they lead, so that they can go with their destination.
-        self._incoming: dict[Destination, list[Binding]] = {}
+        self._incoming: dict[Destination, dict[Binding, bool]] = {}
         self.exchanges[""] = DefaultExchange(name, self.queues)
         for exchange, type_, internal in PREDECLARED:
             self._install(create(type_, name, exchange, True, False, internal))
@@ -98,7 +99,7 @@ class VHost:
 
     def _install(self, exchange: Exchange) -> None:
         self.exchanges[exchange.name] = exchange
-        self._apply_exchange_policy(exchange)
+        self.apply_exchange_policy(exchange)
         self.node.topology_changed()
 
     def delete_exchange(self, exchange: Exchange) -> None:
@@ -111,7 +112,7 @@ class VHost:
         schedule = schedule_of(exchange)
         if schedule is not None:
             schedule.close()
-            self.node.store.delete(schedule)
+            self.node.errands.begin(self.node.store.delete(schedule), None)
         if exchange.durable:
             self.node.unrecord("exchange", (self.name, exchange.name))
         self.node.events.exchange("deleted", exchange)
@@ -205,7 +206,7 @@ class VHost:
         for consumer in queue.consumers.all():
             consumer.channel.cancel_by_broker(consumer)
         self._remove_incoming(queue)
-        self.node.store.delete(queue)
+        self.node.errands.begin(self.node.store.delete(queue), None)
         self.node.release_credit(queue)
         self.node.remember_counters(queue)
         if queue.durable:
@@ -228,7 +229,7 @@ class VHost:
             return False
         if isinstance(exchange, PipelineExchange) and isinstance(target, Queue) and not is_input(binding):
             target.expect_results()
-        self._incoming.setdefault(target, []).append(binding)
+        self._incoming.setdefault(target, {})[binding] = True
         if self._is_recorded(exchange, binding):
             self.node.record("binding", binding_key(binding), kept(binding_item(binding), binding.arguments))
         self.node.topology_changed()
@@ -258,7 +259,7 @@ class VHost:
         return exchange.bindings.get(Binding(source, target, routing_key, arguments).identity)
 
     def bindings_to(self, destination: Destination) -> list[Binding]:
-        return list(self._incoming.get(destination, []))
+        return list(self._incoming.get(destination, {}))
 
     def _find(self, kind: str, name: str) -> Destination | None:
         return self.queues.get(name) if kind == "queue" else self.exchanges.get(name)
@@ -278,7 +279,7 @@ class VHost:
         return isinstance(destination, Exchange) and destination.durable
 
     def _remove_incoming(self, destination: Destination) -> None:
-        for binding in self._incoming.pop(destination, []):
+        for binding in self._incoming.pop(destination, {}):
             source = self.exchanges.get(binding.source)
             if self._is_recorded(source, binding):
                 self.node.unrecord("binding", binding_key(binding))
@@ -288,7 +289,7 @@ class VHost:
 
     def _forget_binding(self, source: Exchange, binding: Binding) -> None:
         source.unbind(binding.identity)
-        self._incoming[binding.destination].remove(binding)
+        del self._incoming[binding.destination][binding]
         if self._is_recorded(source, binding):
             self.node.unrecord("binding", binding_key(binding))
         self.node.events.binding("deleted", self.name, binding)
@@ -302,17 +303,22 @@ class VHost:
 
     def reapply_policies(self, changed: dict[str, object] | None = None) -> None:
         """`changed` is the policy that was set, empty when one was deleted; without it nobody is told."""
-        for exchange in self.exchanges.values():
-            self._apply_exchange_policy(exchange)
-        for queue in list(self.queues.values()):
-            before = (queue.policy, queue.operator_policy, queue.effective_policy)
-            self._apply_queue_policy(queue)
-            decorate_queue(queue, self.node.queue_decorators)
-            if changed is not None and before != (queue.policy, queue.operator_policy, queue.effective_policy):
-                self.node.events.queue_policy(queue, changed)
-        self.node.topology_changed()
+        self.node.errands.begin(PolicySweep(self, changed), None)
 
-    def _apply_exchange_policy(self, exchange: Exchange) -> None:
+    def reapply_queue_policy(self, queue: Queue, changed: dict[str, object] | None) -> None:
+        if queue.deleted:
+            return
+        before = (queue.policy, queue.operator_policy, queue.effective_policy)
+        self._apply_queue_policy(queue)
+        decorate_queue(queue, self.node.queue_decorators)
+        if changed is not None and before != (queue.policy, queue.operator_policy, queue.effective_policy):
+            self.node.events.queue_policy(queue, changed)
+
+    def delete_queues(self, queues: list[Queue]) -> None:
+        """With what they were in: a connection, or this virtual host."""
+        self.node.errands.begin(QueueSweep(self, queues), None)
+
+    def apply_exchange_policy(self, exchange: Exchange) -> None:
         policy, operator = self.policies.match("exchange", exchange.name)
         definition = effective(policy, operator)
         argument = exchange.arguments.get("alternate-exchange")

@@ -146,7 +146,8 @@ class Reader(Intake):
                 held = self.connection.is_held()
             at = end
             if self.connection.node.dead_letters.waiting:
-                bury_dead_letters(self.connection.node)
+                bury_dead_letters(self.connection.node, self.connection)
+                held = self.connection.is_held()
             if self.connection.stage == CLOSED:
                 return size_all
         if size_all - at == 7 and not held:

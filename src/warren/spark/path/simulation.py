@@ -185,7 +185,10 @@ class Simulation:
         node.tick(until)
 
     def _end_turn(self) -> None:
+        """And the turns that this one asks for: nobody else waits for one here."""
         self.node.flush()
+        while self.node.errands.waiting:
+            self.node.flush()
         if self.streams:
             self._read_streams()
         while self._rung:

@@ -13,6 +13,7 @@ from typing import IO, Any, Final, Protocol
 from warren.broker.message import Message, Origin
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.errands import Errand
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.store import Store
 
@@ -50,8 +51,9 @@ class SpillingStore(Store):
     def open(self, queue: Queue, level: int) -> Backing:
         return SpillingBacking(self, queue)
 
-    def delete(self, queue: Queue) -> None:
+    def delete(self, queue: Queue) -> Errand:
         self.listener.deleted(queue)
+        return super().delete(queue)
 
     def write_chunk(self, rows: list[Row]) -> tuple[int, int]:
         """Where it is and how long."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from warren.broker.operate import administer
@@ -62,7 +63,7 @@ class Users(Section):
         limits = before.limits if before is not None and item.fields.get("limits") is None else _limits(item)
         administer.put_user(node, User(user.name, user.password_hash, user.algorithm, user.tags, limits))
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
+    def export(self, node: Node, vhost: str | None) -> Iterable[dict[str, object]]:
         return [user_item(node.access.users[name]) for name in sorted(node.access.users)]
 
 
@@ -75,7 +76,7 @@ class Permissions(Section):
             node, item.text("user"), item.text("vhost"), item.text("configure"), item.text("write"), item.text("read")
         )
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
+    def export(self, node: Node, vhost: str | None) -> Iterable[dict[str, object]]:
         rights = node.access.permissions
         return [permission_item(key[0], key[1], rights[key]) for key in sorted(rights) if vhost in (None, key[1])]
 
@@ -90,7 +91,7 @@ class TopicPermissions(Section):
             node, item.text("user"), item.text("vhost"), item.text("exchange"), item.text("write"), item.text("read")
         )
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
+    def export(self, node: Node, vhost: str | None) -> Iterable[dict[str, object]]:
         rights = node.access.topic_permissions
         return [topic_permission_item(key[0], key[1], rights[key]) for key in sorted(rights) if vhost in (None, key[1])]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.operate import administer
@@ -36,7 +37,7 @@ class Policies(Section):
         administer.vhost_of(node, policy.vhost).policies.put(policy)
         node.record(self.kind, (policy.vhost, policy.name), policy.item())
 
-    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
+    def export_of(self, vhost: VHost) -> Iterable[dict[str, object]]:
         policies = vhost.policies.named(self.kind)
         return [policies[name].item() for name in sorted(policies)]
 
@@ -68,7 +69,7 @@ class Parameters(Section):
             node, item.text("vhost"), item.text("component"), item.text("name"), item.fields.get("value")
         )
 
-    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
+    def export_of(self, vhost: VHost) -> Iterable[dict[str, object]]:
         return administer.parameters_of(vhost)
 
 
@@ -79,5 +80,5 @@ class GlobalParameters(Section):
     def apply(self, item: Item, node: Node) -> None:
         administer.set_global_parameter(node, item.text("name"), item.fields.get("value"))
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
+    def export(self, node: Node, vhost: str | None) -> Iterable[dict[str, object]]:
         return [{"name": name, "value": node.global_parameters[name]} for name in sorted(node.global_parameters)]

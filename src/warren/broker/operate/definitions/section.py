@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from warren.broker.exchanges.base import Exchange
@@ -21,6 +22,8 @@ class Names:
         self.users: set[str] = set(node.access.users)
         self.exchanges: dict[tuple[str, str], Exchange] = {}
         self.queues: set[tuple[str, str]] = set()
+        # How many that are for each vhost.
+        self.coming: dict[str, int] = {}
         # Queues with reserved names: not imported, and neither are bindings to them.
         self.passed_over: set[tuple[str, str]] = set()
 
@@ -63,13 +66,12 @@ class Section:
     def apply(self, item: Item, node: Node) -> None:
         """Make it so. It was checked."""
 
-    def export(self, node: Node, vhost: str | None) -> list[dict[str, object]]:
-        """Everything, or what belongs to one vhost."""
-        exported: list[dict[str, object]] = []
+    def export(self, node: Node, vhost: str | None) -> Iterable[dict[str, object]]:
+        """Everything, or what belongs to one vhost. Between two of them others may have their turn, and change it."""
         for name in sorted(node.vhosts):
-            if vhost is None or name == vhost:
-                exported += self.export_of(node.vhosts[name])
-        return exported
+            place = node.vhosts.get(name)
+            if place is not None and (vhost is None or name == vhost):
+                yield from self.export_of(place)
 
-    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
+    def export_of(self, vhost: VHost) -> Iterable[dict[str, object]]:
         return []

@@ -5,6 +5,7 @@ What is there already stays as it is, also when the file says otherwise: an impo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from warren.broker.exchanges.base import Binding, Destination
@@ -52,7 +53,7 @@ class VHosts(Section):
         vhost = VHostRead(item)
         administer.update_vhost(node, vhost.name, vhost.description, vhost.tags, vhost.default_queue_type)
 
-    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
+    def export_of(self, vhost: VHost) -> Iterable[dict[str, object]]:
         return [vhost_item(vhost)]
 
 
@@ -72,9 +73,10 @@ class Exchanges(Section):
         vhost = administer.vhost_of(node, item.text("vhost"))
         vhost.install_exchange(exchange_from(item), item.text_or("incarnation", ""))
 
-    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
-        names = [name for name in sorted(vhost.exchanges) if not _is_reserved_exchange(name)]
-        return [exchange_item(vhost.exchanges[name]) for name in names]
+    def export_of(self, vhost: VHost) -> Iterable[dict[str, object]]:
+        for exchange in [vhost.exchanges[name] for name in sorted(vhost.exchanges)]:
+            if not _is_reserved_exchange(exchange.name):
+                yield exchange_item(exchange)
 
 
 class Queues(Section):
@@ -98,6 +100,7 @@ class Queues(Section):
             raise item.error(key, f"a {type_} queue is durable and never deleted automatically")
         if not names.has_queue(vhost, queue.name):
             names.queues.add((vhost, queue.name))
+            names.coming[vhost] = names.coming.get(vhost, 0) + 1
             self._check_limit(item, names, vhost)
         return True
 
@@ -106,8 +109,7 @@ class Queues(Section):
         limit = -1 if place is None else place.limits.get("max-queues", -1)
         if place is None or limit < 0:
             return
-        coming = len([queue for queue in names.queues if queue[0] == vhost])
-        if len(place.queues) + coming > limit:
+        if len(place.queues) + names.coming[vhost] > limit:
             raise item.refused(f"would exceed the limit of {limit} queue(s) in vhost '{vhost}'")
 
     def apply(self, item: Item, node: Node) -> None:
@@ -115,9 +117,10 @@ class Queues(Section):
         arguments = vhost.with_default_type(queue.arguments, queue.durable, False, queue.auto_delete)
         vhost.add_queue(queue.name, queue.durable, queue.auto_delete, arguments, queue.incarnation)
 
-    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
-        queues = [vhost.queues[name] for name in sorted(vhost.queues)]
-        return [queue_item(queue) for queue in queues if _is_exported(queue)]
+    def export_of(self, vhost: VHost) -> Iterable[dict[str, object]]:
+        for queue in [vhost.queues[name] for name in sorted(vhost.queues)]:
+            if _is_exported(queue):
+                yield queue_item(queue)
 
 
 class Bindings(Section):
@@ -145,13 +148,11 @@ class Bindings(Section):
         vhost, read = administer.vhost_of(node, item.text("vhost")), BindingRead(item)
         vhost.add_binding(read.source, read.kind, read.destination, read.routing_key, read.arguments)
 
-    def export_of(self, vhost: VHost) -> list[dict[str, object]]:
-        exported: list[dict[str, object]] = []
-        for name in sorted(vhost.exchanges):
-            for binding in vhost.exchanges[name].bindings.values():
-                if name and _leads_to_exported(vhost, binding.destination):
-                    exported.append(binding_item(binding))
-        return exported
+    def export_of(self, vhost: VHost) -> Iterable[dict[str, object]]:
+        for exchange in [vhost.exchanges[name] for name in sorted(vhost.exchanges) if name]:
+            for binding in list(exchange.bindings.values()):
+                if _leads_to_exported(vhost, binding.destination):
+                    yield binding_item(binding)
 
 
 def _leads_to_exported(vhost: VHost, destination: Destination) -> bool:
