@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "export": ("warren.cli.definitions", "export"),
     "get": ("warren.cli.messages", "get"),
     "import": ("warren.cli.definitions", "import_"),
+    "migrate": ("warren.cli.migrate", "migrate"),
     "peek": ("warren.cli.messages", "peek"),
     "perf": ("warren.cli.perf", "perf"),
     "pipeline": ("warren.cli.pipeline", "pipeline"),
