@@ -10,13 +10,13 @@ from socket import socket
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
-from warren.config import Config
+from warren.config import OPTIONS, Config
+from warren.server import tls
 from warren.server.alarms import files_used, memory_used
 from warren.server.leadership import Leadership
 from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.listeners import bind
 from warren.server.passwords import Passwords
-from warren.server.tls import certificate_end, http_context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,8 @@ class Assembly:
         self.server = Server(config, passwords, write_archive, leadership)
         self._http: list[HttpService] = []
         self._http_port = -1
+        self._http_tls: SSLContext | None = None
+        self._context: Context | None = None
 
     async def start(self) -> None:
         await self.server.start()
@@ -49,6 +51,30 @@ class Assembly:
             await self._stop_http()
             await self.server.stop()
             raise
+
+    def reload(self, config: Config) -> list[str]:
+        """Take over what can change while it runs; the names of options that changed and need a restart.
+
+        Raises WarrenError, and changes nothing, when a certificate cannot be used.
+        """
+        if config.has_tls:
+            tls.context_of(config)
+        changed = [name for name in OPTIONS if getattr(config, name) != getattr(self.config, name)]
+        # TLS can be renewed while it runs, but neither begin nor end.
+        is_other_tls = config.has_tls != self.config.has_tls
+        fixed = [
+            name for name in changed if not OPTIONS[name].metadata["live"] or (is_other_tls and name.startswith("tls_"))
+        ]
+        for name in changed:
+            if name not in fixed:
+                setattr(self.config, name, getattr(config, name))
+        self.server.reload()
+        if self._http_tls is not None:
+            tls.reload(self._http_tls, self.config)
+        if self._context is not None:
+            self._context.memory_limit = self.server.memory_limit
+            self._context.disk_free_limit = self.config.disk_limit
+        return fixed
 
     async def _stop_http(self) -> None:
         services, self._http = self._http, []
@@ -73,22 +99,22 @@ class Assembly:
         from warren.management.app import make_app, make_metrics_app
 
         config = self.config
-        tls = http_context_of(config) if config.http_tls else None
+        self._http_tls = tls.http_context_of(config) if config.http_tls else None
         sockets = bind(config.host, config.http_port)
         self._http_port = sockets[0].getsockname()[1]
-        context = self._context()
-        await self._serve_http(make_app(context), sockets, tls)
+        self._context = context = self._make_context()
+        await self._serve_http(make_app(context), sockets)
         if config.metrics_port > 0:
-            await self._serve_http(make_metrics_app(context), bind(config.host, config.metrics_port), tls)
+            await self._serve_http(make_metrics_app(context), bind(config.host, config.metrics_port))
 
-    async def _serve_http(self, app: ASGIApp, sockets: list[socket], tls: SSLContext | None) -> None:
+    async def _serve_http(self, app: ASGIApp, sockets: list[socket]) -> None:
         from warren.management.service import HttpService
 
-        service = HttpService(app, sockets, tls)
+        service = HttpService(app, sockets, self._http_tls)
         await service.start()
         self._http.append(service)
 
-    def _context(self) -> Context:
+    def _make_context(self) -> Context:
         from warren.management.calls import Context, Port
 
         server, host = self.server, self.server.host
@@ -114,7 +140,7 @@ class Assembly:
             file_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             files_used=files_used,
             data_dir=self.config.data_dir,
-            certificate_ends=lambda: certificate_end(self.config),
+            certificate_ends=lambda: tls.certificate_end(self.config),
         )
 
 

@@ -29,10 +29,16 @@ _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": Fa
 
 
 def option(
-    help: str, default: object, *, low: float | None = None, high: float | None = None, choices: tuple[str, ...] = ()
+    help: str,
+    default: object,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    live: bool = False,
 ) -> Any:
-    """A dataclass field with what its checks and its documentation need to know."""
-    metadata = {"help": help, "low": low, "high": high, "choices": choices}
+    """A dataclass field with what its checks and its documentation need to know. `live`: it can change on SIGHUP."""
+    metadata = {"help": help, "low": low, "high": high, "choices": choices, "live": live}
     if isinstance(default, list):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -61,21 +67,23 @@ class Config:
     definitions: str = option("Definitions file (RabbitMQ's format) to import at every start.", "")
 
     tls_port: int = option("Port of AMQP over TLS, open when `tls_cert` is set; 0 takes any.", 5671, low=0, high=65535)
-    tls_cert: str = option("The server's certificate chain, a PEM file.", "")
-    tls_key: str = option("The certificate's private key, a PEM file; empty when `tls_cert` holds both.", "")
-    tls_ca: str = option("Authorities that may sign clients' certificates, a PEM file.", "")
+    tls_cert: str = option("The server's certificate chain, a PEM file.", "", live=True)
+    tls_key: str = option("The certificate's private key, a PEM file; empty when `tls_cert` holds both.", "", live=True)
+    tls_ca: str = option("Authorities that may sign clients' certificates, a PEM file.", "", live=True)
     tls_verify: str = option(
         "Whether clients must show a certificate. `optional` and `required` offer EXTERNAL: the name is the CN.",
         "none",
         choices=("none", "optional", "required"),
     )
 
-    heartbeat: int = option("Heartbeat proposed to clients, in seconds; 0 proposes none.", 60, low=0, high=65535)
+    heartbeat: int = option(
+        "Heartbeat proposed to clients, in seconds; 0 proposes none.", 60, low=0, high=65535, live=True
+    )
     frame_max: int = option("Largest frame, in bytes.", 131072, low=4096, high=2**31 - 1)
     channel_max: int = option("Most channels of one connection.", 2047, low=1, high=65535)
     connection_max: int = option("Most connections; 0 is four fifths of the open-file limit.", 0, low=0)
-    handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1)
-    max_message_size: int = option("Largest message body, in bytes.", 128 * MIB, low=0, high=BODY_HARD_MAX)
+    handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1, live=True)
+    max_message_size: int = option("Largest message body, in bytes.", 128 * MIB, low=0, high=BODY_HARD_MAX, live=True)
     consumer_timeout_ms: int = option("Time a consumer may hold a delivery unacknowledged; 0 is for ever.", 0, low=0)
 
     default_user: str = option("User made when there is none yet; empty makes none.", "guest")
@@ -86,7 +94,7 @@ class Config:
         60,
         low=0,
     )
-    loopback_users: list[str] = option("Users that may connect from this machine only.", ["guest"])
+    loopback_users: list[str] = option("Users that may connect from this machine only.", ["guest"], live=True)
 
     interceptors: list[str] = option("Channel interceptors, as `package.module:Class`.", [])
     exchange_decorators: list[str] = option("Exchange decorators, as `package.module:Class`.", [])
@@ -100,11 +108,13 @@ class Config:
         0.6,
         low=0,
         high=1,
+        live=True,
     )
     disk_free_limit: int = option(
         "Free bytes on the data folder's disk below which publishers block, at least three segments' worth; 0 is off.",
         50_000_000,
         low=0,
+        live=True,
     )
 
     store_segment_bytes: int = option(
@@ -125,7 +135,13 @@ class Config:
 
     node_name: str = option("Name of this node in the API and on the wire.", "warren@localhost")
     cluster_name: str = option("Name of the cluster in the API and on the wire.", "warren@localhost")
-    log_level: str = option("How much is logged.", "info", choices=("debug", "info", "warning", "error"))
+    log_level: str = option("How much is logged.", "info", choices=("debug", "info", "warning", "error"), live=True)
+    log_format: str = option(
+        "Lines for people, or an object of JSON on each.", "lines", choices=("lines", "json"), live=True
+    )
+    log_file: str = option("File that is logged to; empty is standard error.", "", live=True)
+    log_file_bytes: int = option("Size at which that file is put aside as `.1`; 0 is never.", 0, low=0, live=True)
+    log_file_count: int = option("How many are kept aside.", 5, low=1, live=True)
 
     def settings(self) -> Settings:
         """What of this the core needs."""
@@ -195,13 +211,14 @@ def help_of(name: str) -> str:
 
 def document() -> str:
     """The table of docs/configuration.md."""
-    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
+    lines = ["| option | type | default | on SIGHUP | meaning |", "|---|---|---|---|---|"]
     defaults = Config()
     for name, field in OPTIONS.items():
         text = f"`{getattr(defaults, name)!r}`"
         choices = field.metadata["choices"]
         kind = " \\| ".join(f"`{choice}`" for choice in choices) if choices else _type_name(_TYPES[name])
-        lines.append(f"| `{name}` | {kind} | {text} | {field.metadata['help']} |")
+        live = "yes" if field.metadata["live"] else ""
+        lines.append(f"| `{name}` | {kind} | {text} | {live} | {field.metadata['help']} |")
     return "\n".join(lines) + "\n"
 
 

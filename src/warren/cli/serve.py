@@ -7,7 +7,8 @@ import gc
 import logging
 import os
 import signal
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +18,16 @@ from warren.assembly import Assembly, name_of
 from warren.config import OPTIONS, Config, flag_of, help_of, load
 from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
+from warren.server.logs import Log
 from warren.server.loop import new_event_loop
 
 DEFAULT_FILE: Final = "warren.toml"
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 log = logging.getLogger("warren")
 HELP: Final = """Start the broker.
 
 Prints `warren ready amqp=HOST:PORT http=HOST:PORT` on standard output when it accepts connections.
-SIGTERM and Ctrl-C tell the clients, wait a moment for their answers and exit 0.
+SIGTERM and Ctrl-C tell the clients, wait a moment for their answers and exit 0. SIGHUP opens the log file anew and
+takes over certificates and what else of the configuration can change.
 
 Every option is also a key of the configuration file and a variable WARREN_<OPTION>; flags win over variables,
 variables over the file.
@@ -35,7 +37,7 @@ variables over the file.
 def serve_with(config: str | None, **flags: str | None) -> None:
     if config is None and Path(DEFAULT_FILE).exists():
         config = DEFAULT_FILE
-    run(load(config, os.environ, flags))
+    run(partial(load, config, os.environ, flags))
 
 
 def options() -> list[click.Parameter]:
@@ -52,15 +54,21 @@ def options() -> list[click.Parameter]:
 serve: Final = click.Command("serve", callback=serve_with, params=options(), help=HELP)
 
 
-def run(config: Config) -> None:
-    logging.basicConfig(level=config.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
+def run(read: Callable[[], Config]) -> None:
+    """`read` gives the configuration, and on SIGHUP once more."""
+    config = read()
+    output = Log()
+    output.open(config)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_live_in_cluster(config) if config.cluster else _live(config))
+        runner.run(_live_in_cluster(config) if config.cluster else _live(config, read, output))
 
 
-async def _live(config: Config) -> None:
+async def _live(config: Config, read: Callable[[], Config], output: Log) -> None:
+    # From the first moment on: a start may take long, and the signal would end the process.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
     assembly = Assembly(config)
     await assembly.start()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, assembly, read, output)
     # Modules and definitions stay for good: the collector need not walk them. It runs seldom, because a broker
     # makes objects by the million and cycles hardly ever.
     gc.freeze()
@@ -68,9 +76,11 @@ async def _live(config: Config) -> None:
     if not IS_COMPILED:
         log.info("core: %s", describe_core())
     amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
+    log.info("ready: amqp=%s http=%s data=%s", amqp, http, config.data_dir or "none")
     print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
     failure = await _wait_for_the_end(assembly.server.failure)
     await assembly.stop()
+    log.info("stopped")
     # It may also have come on the way down.
     if failure is None and assembly.server.failure.done():
         failure = assembly.server.failure.result()
@@ -96,16 +106,35 @@ async def _live_in_cluster(config: Config) -> None:
         raise WarrenError(f"stopped because {failure}")
 
 
+def reload(assembly: Assembly, read: Callable[[], Config], output: Log) -> None:
+    """Never ends the process: what is wrong is told, and all stays as it was."""
+    try:
+        config = read()
+        output.open(config)
+        fixed = assembly.reload(config)
+    except WarrenError as error:
+        log.error("the configuration is not reloaded: %s", error)
+        return
+    log.info("the configuration is reloaded")
+    for name in fixed:
+        log.warning("%s has changed, and needs a restart", name)
+
+
 async def _wait_for_the_end(failure: asyncio.Future[BaseException]) -> BaseException | None:
     """None when a signal asked for it. A second signal then ends the process at once."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
-        loop.add_signal_handler(number, asked.set)
+        loop.add_signal_handler(number, _stop_for, number, asked)
     failure.add_done_callback(lambda _: asked.set())
     await asked.wait()
     for number in signals:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_DFL)
     return failure.result() if failure.done() else None
+
+
+def _stop_for(number: signal.Signals, asked: asyncio.Event) -> None:
+    log.info("stopping: %s", number.name)
+    asked.set()

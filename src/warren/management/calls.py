@@ -169,6 +169,7 @@ class Call:
     def take_turn(self) -> None:
         """After a wait, in which others may have acted: what happens from here on is this user's doing."""
         self.node.events.actor = self.user.name
+        self.node.events.place = "" if self.request.client is None else self.request.client.host
 
     def act(self, method: Method) -> None:
         """Do as a client would that sends this method in the virtual host of the path."""

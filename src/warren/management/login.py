@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -19,6 +20,7 @@ from warren.management.sessions import COOKIE, CSRF_HEADER, IDLE_MS, LoginSessio
 if TYPE_CHECKING:
     from warren.management.calls import Context
 
+log = logging.getLogger("warren.management")
 _SAFE: Final = ("GET", "HEAD")
 
 
@@ -60,6 +62,7 @@ async def check_password(request: Request, context: Context, name: str, password
     is_right = await context.verify_password(algorithm, password_hash, password)
     node.logins.noted("http", peer, user is not None and is_right, node.now)
     if user is None or not is_right:
+        log.warning("%s: HTTP login refused: user '%s' - invalid credentials", peer, name)
         raise Refusal(401, "not_authorized", "Login failed")
     if name in node.settings.loopback_users and not is_loopback(peer):
         raise not_authorised("User can only log in via localhost")

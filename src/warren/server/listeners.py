@@ -28,6 +28,7 @@ class Listener:
     host: str
     port: int
     servers: list[asyncio.Server] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
 
     def close(self) -> None:
         for server in self.servers:
@@ -99,7 +100,7 @@ async def _open(
     context: ssl.SSLContext | None,
 ) -> Listener:
     sockets = bind(host, port)
-    listener = Listener(protocol, host, sockets[0].getsockname()[1])
+    listener = Listener(protocol, host, sockets[0].getsockname()[1], tls=context)
     timeout = None if context is None else TLS_HANDSHAKE_TIMEOUT
     for each in sockets:
         try:
