@@ -15,7 +15,8 @@ from warren.migrate.ledger import Ledger, Standing
 from warren.migrate.move import Mover
 from warren.migrate.source import OldBroker, Taken
 
-POINTS: Final = ("taken", "committed", "acked", "noted")
+# The second first: what has come back once before it is committed looks alike when it comes again.
+POINTS: Final = ("committed", "acked", "noted", "taken")
 
 
 def die() -> None:

@@ -137,12 +137,11 @@ def _taken(received: Received) -> Taken:
 
 
 def _lasting(received: Received) -> bytes:
-    """The properties without what a queue puts in."""
+    """The properties without what a queue puts in: quorum queues add a header, and sort them all when they do."""
     start, end = properties_span(received.content)
     if not received.content[start] << 8 & HEADERS:
         return received.content[start:end]
     properties = received.properties
-    if properties.headers is not None:
-        properties.headers.pop(_COUNT_HEADER, None)
-        properties.headers = properties.headers or None
+    headers = properties.headers or {}
+    properties.headers = {name: headers[name] for name in sorted(headers) if name != _COUNT_HEADER} or None
     return encode_properties(properties)
