@@ -21,7 +21,7 @@ from warren.errors import WarrenError
 
 ENVIRONMENT_PREFIX: Final = "WARREN_"
 # Begin like options but are read elsewhere: by the build and by the command line's client side.
-_NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL", "WARREN_AMQP_URL"}
+_NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL", "WARREN_AMQP_URL", "WARREN_URI"}
 # Where RabbitMQ has them.
 MANAGEMENT_PORT: Final = 15672
 PROMETHEUS_PORT: Final = 15692

@@ -80,7 +80,8 @@ def test_killed_at_every_point_of_a_batch_nothing_is_lost_and_nothing_is_there_t
 def test_without_a_ledger_the_same_kill_doubles_a_batch(scene: Scene) -> None:
     migration.fill(scene.source, 1, 1000)
     scene.migrate_until("committed", 1).communicate(timeout=PATIENCE)
-    scene.migrate_until("break-none", 1).communicate(timeout=PATIENCE)
+    _, errors = scene.migrate_until("break-none", 1).communicate(timeout=PATIENCE)
+    assert "the counts of 1 queues differ" in errors
     assert migration.complaints_about(scene.warren.amqp_url, 1, 1000, 0) == ["queue-00: 1000 too many"]
 
 

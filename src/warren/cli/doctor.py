@@ -10,18 +10,19 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from warren.cli.options import uri_option
 from warren.spark.doctor import Finding, examine
 
 
 @click.command()
-@click.option("--uri", default="", envvar="WARREN_URI", help="Look at this broker too, as in amqp://localhost.")
+@uri_option("Look at this broker too, as in amqp://localhost.", default="")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
-def doctor(uri: str, as_json: bool) -> None:
+def doctor(broker: str, as_json: bool) -> None:
     """Say what the data pipeline on Spark finds here and what is missing. Starts Spark once, which takes some seconds.
 
     Exits 1 when something is missing that it cannot do without.
     """
-    findings = examine(uri)
+    findings = examine(broker)
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:

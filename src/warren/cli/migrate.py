@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from warren.cli.api import Api, url_option
 from warren.cli.consume import target_of
+from warren.cli.options import uri_option
 from warren.cli.output import json_option, show_rows
 from warren.client.address import BrokerAddress, parse_uri
 from warren.errors import WarrenError
@@ -46,7 +47,7 @@ LIVE_SECONDS: Final = 0.2
     help="Only messages of these; * and ? stand for others. May be repeated.",
 )
 @click.option("--live", is_flag=True, help="Go on with what is published there, until Ctrl-C.")
-@click.option("--broker", envvar="WARREN_AMQP_URL", help="AMQP address of Warren; else --url says it.")
+@uri_option("AMQP address of Warren; else --url says it.")
 @json_option
 @url_option
 def migrate(
@@ -84,12 +85,15 @@ def migrate(
     if wrong:
         if not as_json:
             show_rows([asdict(each) for each in wrong], list(asdict(wrong[0])), False)
-        raise WarrenError(f"{len(wrong)} queues do not hold what was moved; limits or expiry may have taken it")
+        raise WarrenError(
+            f"the counts of {len(wrong)} queues differ: "
+            "somebody publishes or consumes, or limits or expiry took messages"
+        )
 
 
 def is_right(checked: Checked, live: bool) -> bool:
     """Counts are exact as long as nobody consumes."""
-    if checked.left and not live:
+    if not live and (checked.left or checked.moved != checked.counted):
         return False
     return checked.found == checked.expected or checked.consumers > 0 or live
 

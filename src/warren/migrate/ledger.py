@@ -45,8 +45,9 @@ _PROPERTIES: Final = encode_properties(Properties(content_type="application/json
 class Standing:
     """How far a queue has come."""
 
-    # Messages moved, and those that were in Warren's queue before the first.
+    # Messages moved; those that were in the source's queue at first, and in Warren's.
     moved: int = 0
+    counted: int = 0
     before: int = 0
     # Digests of the batch that is in Warren and perhaps not acknowledged yet, and how many were behind it.
     batch: list[str] = field(default_factory=list)

@@ -21,6 +21,8 @@ BATCH_BYTES: Final = 16 << 20
 @dataclass(frozen=True)
 class Checked:
     queue: str
+    # What was ready at the source at first, and what was moved: the same, unless somebody publishes there.
+    counted: int
     moved: int
     # Ready at the source; in Warren, what should be ready and what is; and how many consumers may have taken some.
     left: int
@@ -37,8 +39,9 @@ class Mover:
         self._most = max(1, min(BATCH_MESSAGES, BATCH_BYTES // max(1, average_bytes)))
         noted = ledger.read(queue)
         self.is_resumed = noted is not None
-        self.standing = Standing(before=ledger.count(queue).message_count) if noted is None else noted
         there = source.count(queue)
+        fresh = Standing(counted=there.message_count, before=ledger.count(queue).message_count)
+        self.standing = fresh if noted is None else noted
         self.waiting = there.message_count
         if there.consumer_count:
             raise WarrenError(
@@ -66,19 +69,28 @@ class Mover:
     def check(self) -> Checked:
         """What is here and there, when it is over."""
         here, there = self._ledger.count(self.queue), self._source.count(self.queue)
-        moved, before = self.standing.moved, self.standing.before
-        return Checked(self.queue, moved, there.message_count, before + moved, here.message_count, here.consumer_count)
+        standing = self.standing
+        expected = standing.before + standing.moved
+        return Checked(
+            self.queue,
+            standing.counted,
+            standing.moved,
+            there.message_count,
+            expected,
+            here.message_count,
+            here.consumer_count,
+        )
 
     def forget(self) -> None:
         self._ledger.forget(self.queue)
 
     def _publish(self, taken: list[Taken], fresh: list[Taken]) -> None:
         frame_max = self._ledger.frame_max
-        standing = Standing(
-            self.standing.moved + len(fresh),
-            self.standing.before,
-            [each.digest for each in taken],
-            self._source.count(self.queue).message_count,
+        standing = replace(
+            self.standing,
+            moved=self.standing.moved + len(fresh),
+            batch=[each.digest for each in taken],
+            behind=self._source.count(self.queue).message_count,
         )
         try:
             self._note(standing, [each.publish_to(self.queue, frame_max) for each in fresh])
