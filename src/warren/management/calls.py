@@ -76,7 +76,7 @@ class Context:
     pipelines: Pipelines = field(default_factory=Pipelines)
 
     def __post_init__(self) -> None:
-        self.sessions = Sessions(self.node.access)
+        self.sessions = Sessions(self.node.access, self.data_dir, int(self.node.now))
 
 
 class Needs(IntEnum):

@@ -48,6 +48,7 @@ async def overview(call: Call) -> Response:
         ),
         "queue_totals": call.rates.details(("totals", call.user.name), queue_totals(seen), call.now),
         "object_totals": object_totals(call, seen),
+        "stream_totals": stream_totals(seen),
         "delivery_latency": delivery_latency(call),
         "churn_rates": call.rates.details(("churn",), churn(call), call.now),
         "statistics_db_event_queue": 0,
@@ -81,6 +82,12 @@ def queue_totals(vhosts: list[VHost]) -> dict[str, int]:
     found = [queue for vhost in vhosts for queue in vhost.queues.values()]
     levels = [queues.levels(queue) for queue in found]
     return {name: sum(each[name] for each in levels) for name in queues.LEVELS}
+
+
+def stream_totals(vhosts: list[VHost]) -> dict[str, int]:
+    """What of the totals of queues is in streams, where nothing waits to be taken."""
+    kept = [queue for vhost in vhosts for queue in vhost.queues.values() if queue.keeps_all]
+    return {"streams": len(kept), "messages": sum(queues.levels(queue)["messages_ready"] for queue in kept)}
 
 
 def object_totals(call: Call, vhosts: list[VHost]) -> dict[str, int]:
