@@ -20,6 +20,7 @@ from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
 from warren.server.logs import Log
 from warren.server.loop import new_event_loop
+from warren.server.notify import READY, STOPPING, notify, reloading
 
 DEFAULT_FILE: Final = "warren.toml"
 log = logging.getLogger("warren")
@@ -78,7 +79,9 @@ async def _live(config: Config, read: Callable[[], Config], output: Log) -> None
     amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
     log.info("ready: amqp=%s http=%s data=%s", amqp, http, config.data_dir or "none")
     print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
+    notify(READY)
     failure = await _wait_for_the_end(assembly.server.failure)
+    notify(STOPPING)
     await assembly.stop()
     log.info("stopped")
     # It may also have come on the way down.
@@ -108,16 +111,18 @@ async def _live_in_cluster(config: Config) -> None:
 
 def reload(assembly: Assembly, read: Callable[[], Config], output: Log) -> None:
     """Never ends the process: what is wrong is told, and all stays as it was."""
+    notify(reloading())
     try:
         config = read()
         output.open(config)
         fixed = assembly.reload(config)
     except WarrenError as error:
         log.error("the configuration is not reloaded: %s", error)
-        return
-    log.info("the configuration is reloaded")
-    for name in fixed:
-        log.warning("%s has changed, and needs a restart", name)
+    else:
+        log.info("the configuration is reloaded")
+        for name in fixed:
+            log.warning("%s has changed, and needs a restart", name)
+    notify(READY)
 
 
 async def _wait_for_the_end(failure: asyncio.Future[BaseException]) -> BaseException | None:
