@@ -67,6 +67,11 @@ check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/mypy src tests bench tools
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
 
+docs: ## the pages of docs/ as a site in build/site, to be read without a network
+	@test -x build/docs-venv/bin/mkdocs || { echo "installing what makes the site"; $(PYTHON) -m venv build/docs-venv \
+		&& build/docs-venv/bin/pip install -q 'mkdocs<2' 'mkdocs-material>=9.5,<10'; }
+	@NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build -q -f docs/mkdocs.yaml && echo "build/site/index.html"
+
 methods: ## src/warren/amqp/methods.py anew, from the table in tools/amqp_methods.py
 	$(PYTHON) -m tools.amqp_methods
 
