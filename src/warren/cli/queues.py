@@ -37,8 +37,8 @@ def list_(is_all: bool, sort: str, reverse: bool, as_json: bool, vhost: str, url
     columns = ("vhost", *_COLUMNS) if is_all else _COLUMNS
     rows = Api(url).get(*where, sort=sort, sort_reverse="true" if reverse else None)
     known = sorted({*columns, *(name for row in rows for name in row)})
-    # What the broker lists may be sorted by, and what is not listed is left in any order by it.
-    if sort.partition(".")[0] not in known:
+    # The broker leaves the order as it is when it knows no such column. Of no queues nobody knows their columns.
+    if rows and sort.partition(".")[0] not in known:
         near = get_close_matches(sort, known, 1)
         raise WarrenError(f"there is no column {sort}" + (f"; did you mean {near[0]}?" if near else ""))
     show_rows(rows, columns, as_json)
