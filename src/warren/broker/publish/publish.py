@@ -158,7 +158,7 @@ def examine(channel: Channel, arguments: bytes, content: bytes, body_size: i64, 
         checks.user_id(channel, peek.user_id)
         if observer is not None:
             observer.may_claim(peek.user_id)
-    if peek is not None and _tells_origin(channel, target, peek, content):
+    if peek is not None and peek.headers_end > 0 and _tells_origin(channel, target, peek, content):
         queues = _bring(channel, target, message, observer)
     elif not is_known or queues is None:
         queues = _route(channel, target, message, observer)
