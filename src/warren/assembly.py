@@ -10,7 +10,7 @@ from socket import socket
 from ssl import SSLContext
 from typing import TYPE_CHECKING
 
-from warren.config import OPTIONS, Config
+from warren.config import Config
 from warren.server import tls
 from warren.server.alarms import files_used, memory_used
 from warren.server.leadership import Leadership
@@ -52,29 +52,14 @@ class Assembly:
             await self.server.stop()
             raise
 
-    def reload(self, config: Config) -> list[str]:
-        """Take over what can change while it runs; the names of options that changed and need a restart.
-
-        Raises WarrenError, and changes nothing, when a certificate cannot be used.
-        """
-        if config.has_tls:
-            tls.context_of(config)
-        changed = [name for name in OPTIONS if getattr(config, name) != getattr(self.config, name)]
-        # TLS can be renewed while it runs, but neither begin nor end.
-        is_other_tls = config.has_tls != self.config.has_tls
-        fixed = [
-            name for name in changed if not OPTIONS[name].metadata["live"] or (is_other_tls and name.startswith("tls_"))
-        ]
-        for name in changed:
-            if name not in fixed:
-                setattr(self.config, name, getattr(config, name))
+    def reload(self) -> None:
+        """The configuration has changed in place: what can follow follows."""
         self.server.reload()
         if self._http_tls is not None:
             tls.reload(self._http_tls, self.config)
         if self._context is not None:
             self._context.memory_limit = self.server.memory_limit
             self._context.disk_free_limit = self.config.disk_limit
-        return fixed
 
     async def _stop_http(self) -> None:
         services, self._http = self._http, []

@@ -197,6 +197,20 @@ def load(
     return config
 
 
+def take_over(config: Config, wanted: Config) -> list[str]:
+    """What can change while a broker runs; the names of options that are different and need a restart."""
+    changed = [name for name in OPTIONS if getattr(config, name) != getattr(wanted, name)]
+    # TLS can be renewed, but neither begin nor end.
+    is_other_tls = config.has_tls != wanted.has_tls
+    fixed = [
+        name for name in changed if not OPTIONS[name].metadata["live"] or (is_other_tls and name.startswith("tls_"))
+    ]
+    for name in changed:
+        if name not in fixed:
+            setattr(config, name, getattr(wanted, name))
+    return fixed
+
+
 def flag_of(name: str) -> str:
     return name.replace("_", "-")
 

@@ -214,7 +214,6 @@ def test_a_trace_gives_up_in_time(shell: Shell) -> None:
         (("get", "missing"), "no queue 'missing' in vhost '/'"),
         (("queues", "delete", "missing"), "there is no queue 'missing' in virtual host '/'"),
         (("queues", "list", "--vhost", "none"), "there is no virtual host 'none'"),
-        (("queues", "list", "--sort", "mesages"), "there is no column mesages; did you mean messages?"),
         (("queues", "list", "--srot", "name"), "No such option '--srot'. (Did you mean one of: '--json', '--sort'"),
         (("quees", "list"), "No such command 'quees'. Did you mean 'queues'?"),
         (("policies", "set", "p", ".*", "{"), "{ is not JSON"),
@@ -243,6 +242,12 @@ def test_a_shell_completes_commands_and_names(shell: Shell, broker: Broker) -> N
     for words, number, completed in (("warren pe", "1", "plain,peek"), ("warren peek or", "2", "plain,orders")):
         asked = run_warren(_WARREN_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=number, WARREN_URL=url)
         assert completed in asked.stdout
+
+
+def test_a_column_that_is_not_there_is_told_what_was_meant(shell: Shell) -> None:
+    shell.run("declare", "queue", "q")
+    with pytest.raises(WarrenError, match="there is no column mesages; did you mean messages"):
+        shell.run("queues", "list", "--sort", "mesages")
 
 
 def test_options_that_were_called_otherwise_once_still_work(shell: Shell, broker: Broker) -> None:

@@ -15,12 +15,13 @@ from typing import Final
 import click
 
 from warren.assembly import Assembly, name_of
-from warren.config import OPTIONS, Config, flag_of, help_of, load
+from warren.config import OPTIONS, Config, flag_of, help_of, load, take_over
 from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
 from warren.server.logs import Log
 from warren.server.loop import new_event_loop
 from warren.server.notify import READY, STOPPING, notify, reloading
+from warren.server.tls import context_of
 
 DEFAULT_FILE: Final = "warren.toml"
 log = logging.getLogger("warren")
@@ -61,7 +62,7 @@ def run(read: Callable[[], Config]) -> None:
     output = Log()
     output.open(config)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_live_in_cluster(config) if config.cluster else _live(config, read, output))
+        runner.run(_live_in_cluster(config, read, output) if config.cluster else _live(config, read, output))
 
 
 async def _live(config: Config, read: Callable[[], Config], output: Log) -> None:
@@ -69,7 +70,7 @@ async def _live(config: Config, read: Callable[[], Config], output: Log) -> None
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
     assembly = Assembly(config)
     await assembly.start()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, assembly, read, output)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: reload(config, read, output, [], assembly))
     # Modules and definitions stay for good: the collector need not walk them. It runs seldom, because a broker
     # makes objects by the million and cycles hardly ever.
     gc.freeze()
@@ -91,7 +92,7 @@ async def _live(config: Config, read: Callable[[], Config], output: Log) -> None
         raise WarrenError(f"stopped because {failure}")
 
 
-async def _live_in_cluster(config: Config) -> None:
+async def _live_in_cluster(config: Config, read: Callable[[], Config], output: Log) -> None:
     # Loaded only now: most brokers are alone.
     from warren.cluster import ClusterNode
 
@@ -100,22 +101,37 @@ async def _live_in_cluster(config: Config) -> None:
     def say(role: str) -> None:
         amqp, http = node.addresses()
         print(f"warren ready amqp={amqp} http={http} role={role}", flush=True)  # noqa: T201
+        notify(READY)
 
     node.on_role = say
+    # Where it follows there is no broker yet; the one that it will have begins with what was taken over.
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, lambda: reload(config, read, output, [node.config], node.assembly)
+    )
     await node.start()
     failure = await _wait_for_the_end(node.failure)
+    notify(STOPPING)
     await node.stop()
     if failure is not None:
         raise WarrenError(f"stopped because {failure}")
 
 
-def reload(assembly: Assembly, read: Callable[[], Config], output: Log) -> None:
-    """Never ends the process: what is wrong is told, and all stays as it was."""
+def reload(
+    config: Config, read: Callable[[], Config], output: Log, others: list[Config], assembly: Assembly | None
+) -> None:
+    """Never ends the process: what is wrong is told, and all stays as it was. `others` are copies of the `config` that
+    it was started with, in which a port or a name may be another."""
     notify(reloading())
     try:
-        config = read()
-        output.open(config)
-        fixed = assembly.reload(config)
+        wanted = read()
+        if wanted.has_tls:
+            context_of(wanted)
+        output.open(wanted)
+        fixed = take_over(config, wanted)
+        for other in [*others, *([] if assembly is None else [assembly.config])]:
+            take_over(other, wanted)
+        if assembly is not None:
+            assembly.reload()
     except WarrenError as error:
         log.error("the configuration is not reloaded: %s", error)
     else:
