@@ -47,6 +47,9 @@ class QuietHost:
     def arrival(self) -> int:
         return 0
 
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        return False
+
     def verify_password(self, *_: object) -> None: ...
 
     def log(self, level: int, text: str) -> None:

@@ -5,7 +5,6 @@ The command line and the in-process broker of tests both start this.
 
 from __future__ import annotations
 
-import resource
 from socket import socket
 from ssl import SSLContext
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from warren.config import Config
 from warren.server import tls
 from warren.server.alarms import files_used, memory_used
+from warren.server.gate import Gate, descriptor_limit
 from warren.server.leadership import Leadership
 from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.listeners import bind
@@ -37,6 +37,7 @@ class Assembly:
         self.config = config
         self.server = Server(config, passwords, write_archive, leadership)
         self._http: list[HttpService] = []
+        self._http_gate = Gate(config, config.http_connection_max)
         self._http_port = -1
         self._http_tls: SSLContext | None = None
         self._context: Context | None = None
@@ -95,7 +96,7 @@ class Assembly:
     async def _serve_http(self, app: ASGIApp, sockets: list[socket]) -> None:
         from warren.management.service import HttpService
 
-        service = HttpService(app, sockets, self._http_tls)
+        service = HttpService(app, sockets, self._http_gate, self._http_tls)
         await service.start()
         self._http.append(service)
 
@@ -122,9 +123,11 @@ class Assembly:
             memory_used=memory_used,
             disk_free_limit=self.config.disk_limit,
             disk_free=server.disk_free,
-            file_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            file_limit=descriptor_limit(),
             files_used=files_used,
             data_dir=self.config.data_dir,
+            http_body_max=self.config.http_body_max,
+            http_bodies_max=self.config.http_bodies_max,
             certificate_ends=lambda: tls.certificate_end(self.config),
         )
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -338,11 +339,21 @@ class ClusterNode:
         if view is None or view.leader is None or leader is None or view.leader.uuid == self.identity.uuid:
             return
         self._became("follower")
+        self._passage.leave(leader.process)
+        if self._following is not None and self._following.process != leader.process:
+            self._following.stop()
+            return
         if self._following is None and time.monotonic() - self._followed_at > _AGAIN:
             self._is_sound = None
             self._followed_at = time.monotonic()
             self._following = Following(
-                leader.replication, self.desk.secret, self.identity.uuid, self.identity, self._messages, self._ended
+                leader.process,
+                leader.replication,
+                self.desk.secret,
+                self.identity.uuid,
+                self.identity,
+                self._messages,
+                self._ended,
             )
 
     def _present(self) -> set[str]:
@@ -354,15 +365,17 @@ class ClusterNode:
         if value is None:
             return None
         host, port = value["replication"]
-        return Whereabouts((str(host), int(port)), str(value["http"]))
+        return Whereabouts(str(value["process"]), (str(host), int(port)), str(value["http"]))
 
-    def _ended(self, has_resigned: bool) -> None:
+    def _ended(self, following: Following) -> None:
         """In the follower's thread."""
-        self.loop.call_soon_threadsafe(self._lost_leader)
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._lost_leader, following)
 
-    def _lost_leader(self) -> None:
-        self._following = None
-        self.member.hurry()
+    def _lost_leader(self, following: Following) -> None:
+        if self._following is following:
+            self._following = None
+            self.member.hurry()
 
     async def _stop_following(self) -> None:
         following, self._following = self._following, None

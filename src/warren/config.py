@@ -81,16 +81,60 @@ class Config:
     )
     frame_max: int = option("Largest frame, in bytes.", 131072, low=4096, high=2**31 - 1)
     channel_max: int = option("Most channels of one connection.", 2047, low=1, high=65535)
-    connection_max: int = option("Most connections; 0 is four fifths of the open-file limit.", 0, low=0)
+    connection_max: int = option(
+        "Most open AMQP connections; 0 is four fifths of the descriptors that are not reserved.", 0, low=0
+    )
+    http_connection_max: int = option("Most HTTP connections.", 1000, low=1)
+    http_body_max: int = option("Largest body of an HTTP request, in bytes.", 10_000_000, low=1024)
+    http_bodies_max: int = option(
+        "Bytes of all bodies of HTTP requests that are being read; one more is told to come later.",
+        100_000_000,
+        low=1024,
+    )
+    strangers_max: int = option(
+        "Most connections of a protocol that have not logged in, at most a quarter of the descriptors; "
+        "for one more, the one that has waited longest is dropped.",
+        10_000,
+        low=1,
+    )
+    strangers_per_address_max: int = option("The same from one address, at most an eighth.", 5000, low=1)
+    descriptors_reserved: int = option(
+        "File descriptors that no connection gets, so that the store can open files; "
+        "0 is a quarter of the open-file limit, 1024 at most.",
+        0,
+        low=0,
+    )
     handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1, live=True)
-    max_message_size: int = option("Largest message body, in bytes.", 128 * MIB, low=0, high=BODY_HARD_MAX, live=True)
+    max_message_size: int = option("Largest message body, in bytes.", 16 * MIB, low=0, high=BODY_HARD_MAX, live=True)
+    delivery_limit: int = option(
+        "How often a message may come back to a quorum queue that says nothing of it; -1 is any number.", 20, low=-1
+    )
+    unread_max: int = option(
+        "Bytes of answers that one connection may leave unread; above it the connection is not read.", 8 * MIB, low=4096
+    )
+    unread_timeout_ms: int = option(
+        "Time a connection may leave that much unread before it is closed, in milliseconds.", 60_000, low=1
+    )
+    unfinished_max: int = option(
+        "Bytes of bodies whose rest is still to come and of transactions, on all connections; above it the connection "
+        "with the most of them is closed. 0 is an eighth of the memory at which publishers are blocked, "
+        "and not less than two messages of `max_message_size`.",
+        0,
+        low=0,
+    )
+    unsynced_max: int = option(
+        "Bytes that may wait for the disk before publishers are slowed down; at twice as many they are stopped.",
+        64 * MIB,
+        low=4096,
+    )
     consumer_timeout_ms: int = option("Time a consumer may hold a delivery unacknowledged; 0 is for ever.", 0, low=0)
 
     default_user: str = option("User made when there is none yet; empty makes none.", "guest")
     default_password: str = option("That user's password.", "guest")
     default_vhost: str = option("Virtual host made when there is none yet.", "/")
     login_failures_max: int = option(
-        "Failed logins of one address in a minute, over AMQP and HTTP together; more have to wait. 0 is any number.",
+        "Wrong passwords for one user from one address in a minute, over AMQP and HTTP together, and four times as "
+        "many for all users from there; more are not tried. Who has logged in before is let in. 0 is any number.",
         60,
         low=0,
     )

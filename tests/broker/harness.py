@@ -72,6 +72,9 @@ class FakeHost:
     def arrival(self) -> int:
         return self.arrived
 
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        return False
+
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         is_right = bool(password_hash) and password_hash == password
         if self.holds_passwords:
@@ -107,6 +110,9 @@ class FakeWire:
     def write(self, data: bytes) -> None:
         self.written += data
         self.writes += 1
+
+    def opened(self) -> None:
+        pass
 
     def pause_reading(self) -> None:
         self.reading = False

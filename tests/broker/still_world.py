@@ -31,6 +31,9 @@ class StillHost:
     def arrival(self) -> int:
         return 0
 
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        return False
+
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         login.password_verified(True)
 
@@ -61,6 +64,9 @@ class ListeningWire:
 
     def write(self, data: bytes) -> None:
         self.written += data
+
+    def opened(self) -> None:
+        pass
 
     def pause_reading(self) -> None:
         pass

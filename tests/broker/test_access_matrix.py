@@ -13,6 +13,7 @@ from tests.broker.still_world import Client, new_node
 from warren.amqp.fields import Table, table_of
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import (
+    METHODS,
     BasicConsume,
     BasicGet,
     BasicPublish,
@@ -32,6 +33,7 @@ from warren.amqp.properties import Properties, encode_properties
 from warren.broker.node import Node
 from warren.broker.operate import administer
 from warren.broker.rules.access import User
+from warren.errors import AccessRefused
 
 Right = tuple[str, str, str]
 
@@ -199,3 +201,38 @@ def test_a_right_that_is_taken_away_is_gone_for_the_next_publish() -> None:
     assert refusal_of(client, publish) == ""
     administer.set_permission(client.node, "ann", "/", "", "", "")
     assert refusal_of(client, publish) == text_of(WRITE_E)
+
+
+# What clients send that touches nobody's queue or exchange: channel 0 and channels, settling what one was given, modes.
+NEEDS_NOTHING = {
+    "connection.start-ok", "connection.secure-ok", "connection.tune-ok", "connection.open", "connection.close",
+    "connection.close-ok", "connection.update-secret", "channel.open", "channel.flow", "channel.flow-ok",
+    "channel.close", "channel.close-ok", "access.request", "basic.qos", "basic.cancel", "basic.cancel-ok", "basic.ack",
+    "basic.reject", "basic.nack", "basic.recover", "basic.recover-async", "confirm.select", "tx.select", "tx.commit",
+    "tx.rollback",
+}  # fmt: skip
+
+
+# What only the broker sends, besides the answers ending in -ok.
+SENT_BY_BROKER = {
+    "connection.start", "connection.secure", "connection.tune", "connection.blocked", "connection.unblocked",
+    "basic.return", "basic.deliver", "basic.get-empty",
+}  # fmt: skip
+
+
+def test_no_method_that_clients_send_is_missing() -> None:
+    names = {method.name for method in METHODS} - SENT_BY_BROKER
+    sent = {name for name in names if not name.endswith("-ok") or name in NEEDS_NOTHING}
+    assert sent == {case.method.name for case in CASES} | NEEDS_NOTHING
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_a_user_of_another_virtual_host_does_not_get_as_far(case: Case) -> None:
+    """Rights are those of one virtual host: who has all of them elsewhere cannot even open this one."""
+    node = prepared(case, case.needs).node
+    node.add_vhost("other")
+    administer.put_user(node, User("bob"))
+    administer.set_permission(node, "bob", "other", ".*", ".*", ".*")
+    with pytest.raises(AccessRefused):
+        node.access.check("bob", "/", *case.needs[0][1:], case.needs[0][0])
+    assert not node.access.may_access_vhost("bob", "/")

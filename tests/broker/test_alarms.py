@@ -40,13 +40,18 @@ def test_a_publish_in_pieces_blocks_too(world: World) -> None:
     assert channel.bodies_in("q") == [b"pieces"]
 
 
-def test_a_publish_whose_method_came_before_the_alarm_is_taken_to_its_end(world: World) -> None:
+def test_the_rest_of_a_publish_that_met_the_alarm_half_way_waits_as_well(world: World) -> None:
     channel = world.channel()
     channel.declare("q")
     data = publish_frames(1, "pieces", "q")
     channel.client.feed(data[:-3])
     world.node.set_alarm("disk", True)
     channel.client.feed(data[-3:])
+    assert not channel.client.wire.is_reading()
+    assert channel.client.connection.state == "blocked"
+    assert world.queue("q").backing.length == 0
+    world.node.set_alarm("disk", False)
+    assert channel.client.wire.is_reading()
     assert world.queue("q").backing.length == 1
 
 

@@ -271,17 +271,15 @@ def test_browsing_takes_a_prefetch_and_acks(world: World, filled: ChannelClient)
     )
 
 
-def test_a_queue_with_priorities_is_not_browsed(channel: ChannelClient) -> None:
+def test_a_queue_with_priorities_is_browsed_and_settled_in_the_order_of_publishing(
+    world: World, channel: ChannelClient
+) -> None:
     channel.declare("q", x_max_priority=5)
-    channel.qos(1)
-    code, text = channel.refused(methods.BasicConsume(queue="q", arguments=table_of({"x-browse": True})))
-    assert (code, text) == (
-        406,
-        (
-            "PRECONDITION_FAILED - browsing is not supported by queue 'q' in vhost '/': "
-            "it has priorities, so the next delivery is not the next sequence"
-        ),
-    )
+    for number, priority in enumerate((0, 5, 3, 1, 6, 4), 1):
+        channel.publish(f"m{number}", "q", properties=Properties(priority=priority))
+    assert sequences(browse(world.channel())) == [1, 2, 3, 4, 5, 6]
+    assert sequences(browse(world.channel(), x_settle_to=3)) == [4, 5, 6]
+    assert channel.bodies_in("q") == [b"m5", b"m6", b"m4"]
 
 
 def test_a_stream_is_not_browsed(channel: ChannelClient) -> None:

@@ -202,3 +202,17 @@ def test_tables_are_told_as_erlang_writes_them() -> None:
     table = table_of({"a": {"b": [True, 1, "x"]}})
     term = '{<<"a">>,table,[{<<"b">>,array,[{bool,true},{signedint,1},{longstr,<<"x">>}]}]}'
     assert erlang_argument("a", table["a"]) == term
+
+
+@pytest.mark.parametrize("depth", [13, 14, 15, 16])
+def test_headers_that_are_nested_deep_harm_nobody_while_they_are_traced(world: World, depth: int) -> None:
+    traced(world)
+    channel = world.channel()
+    channel.declare("w")
+    nested: dict[str, object] = {"bottom": 1}
+    for _ in range(depth - 1):
+        nested = {"a": nested}
+    channel.publish("hello", "w", properties=Properties(headers=table_of(nested)))
+    assert channel.got("w").body == b"hello"
+    told = [headers["properties"] for _, headers, _ in heard(world, "firehose")]
+    assert told == [{"headers": nested if depth <= 14 else "nested too deep"}] * 2

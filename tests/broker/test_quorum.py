@@ -8,6 +8,7 @@ from tests.broker.harness import ChannelClient, World
 from warren.amqp import methods
 from warren.amqp.fields import table_of
 from warren.amqp.properties import Properties
+from warren.broker.settings import Settings
 
 
 def declare(channel: ChannelClient, **arguments: object) -> None:
@@ -103,7 +104,7 @@ def test_a_lost_consumer_counts_as_a_return(world: World) -> None:
 
 
 def test_without_a_limit_a_message_may_be_returned_for_ever(channel: ChannelClient) -> None:
-    declare(channel)
+    declare(channel, x_delivery_limit=-1)
     channel.publish("m", "q")
     for tag in range(1, 51):
         assert channel.get("q") is not None
@@ -162,3 +163,37 @@ def test_a_default_type_makes_quorum_queues_where_they_can_be(world: World) -> N
     channel.declare("t")
     channel.declare("e", durable=True, exclusive=True)
     assert [world.queue(name).type for name in ("q", "t", "e")] == ["quorum", "classic", "classic"]
+
+
+def returned_until_it_is_gone(channel: ChannelClient) -> int:
+    for times in range(50):
+        seen = channel.get("q")
+        if seen is None:
+            return times
+        channel.send(methods.BasicNack(seen.tag, False, True))
+    return -1
+
+
+def test_a_message_comes_back_twenty_times_unless_the_queue_says_otherwise(world: World) -> None:
+    channel = world.channel()
+    declare(channel)
+    channel.publish("m", "q")
+    assert returned_until_it_is_gone(channel) == 21
+
+
+@pytest.mark.parametrize("where", ["argument", "policy", "configuration"])
+def test_a_limit_of_minus_one_is_none(where: str) -> None:
+    world = World(Settings(delivery_limit=-1 if where == "configuration" else 20))
+    channel = world.channel()
+    if where == "policy":
+        world.set_policy("^q$", {"delivery-limit": -1}, apply_to="quorum_queues")
+    declare(channel, **({"x_delivery_limit": -1} if where == "argument" else {}))
+    channel.publish("m", "q")
+    assert returned_until_it_is_gone(channel) == -1
+
+
+def test_a_classic_queue_has_no_such_limit(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    channel.publish("m", "q")
+    assert returned_until_it_is_gone(channel) == -1

@@ -288,3 +288,12 @@ def test_properties_pass_through_untouched(channel: ChannelClient) -> None:
         Properties(content_type="text/plain", timestamp=7, app_id="a"),
         b"m",
     )
+
+
+@pytest.mark.parametrize("class_id", [0x7FFF, 0x8000, 0xFFFF])
+def test_a_method_of_any_class_is_answered_with_its_numbers(world: World, class_id: int) -> None:
+    client = world.connect()
+    client.channel(1)
+    client.feed(raw_frame(FRAME_METHOD, 1, struct.pack(">HH", class_id, 7)))
+    close = client.expect(methods.ConnectionClose)
+    assert (close.reply_code, close.class_id, close.method_id) == (503, class_id, 7)

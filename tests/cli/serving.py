@@ -33,8 +33,10 @@ def run_warren(*arguments: str, cwd: Path | None = None, **variables: str) -> su
 class Serving:
     """`warren serve` until the end of the block. Folders of tests are its working folder."""
 
-    def __init__(self, folder: Path, *arguments: str, **variables: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, files: tuple[int, int] = (0, 0), **variables: str) -> None:
         self._folder = folder
+        # Its limits of open files, the soft one first; 0 leaves ours.
+        self._files = files
         self._arguments = arguments
         self._variables = variables
         self.ready_line = ""
@@ -44,7 +46,11 @@ class Serving:
 
     def __enter__(self) -> Serving:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "warren", "serve", "--amqp-port", "0", "--http-port", "0", *self._arguments],
+            [
+                *self._limited(),
+                *f"{sys.executable} -m warren serve --amqp-port 0 --http-port 0".split(),
+                *self._arguments,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -62,6 +68,10 @@ class Serving:
     ) -> None:
         if self.process.returncode is None:
             self.stop()
+
+    def _limited(self) -> list[str]:
+        soft, hard = self._files
+        return ["sh", "-c", f'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$@"', "sh"] if hard else []
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)

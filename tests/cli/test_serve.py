@@ -168,3 +168,19 @@ def test_the_reason_why_it_is_not_compiled_is_told(tmp_path: Path, path: str, re
     (tmp_path / "compilers" / "cc").symlink_to("/bin/true")
     result = run_warren("--version", cwd=tmp_path, PATH=str(tmp_path / path))
     assert re.search(rf"core: interpreted, about 5x slower: ({reason})", result.stdout)
+
+
+def test_a_name_that_a_client_chose_forges_no_line_of_the_log(tmp_path: Path) -> None:
+    forged = "2026-01-01 00:00:00,000 INFO warren: all is well"
+    user = f"x\n{forged}\r\x1b[2J"
+    with Serving(tmp_path) as serving:
+        credentials = pika.PlainCredentials(user, "wrong")
+        host, port = serving.amqp.rsplit(":", 1)
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            pika.BlockingConnection(pika.ConnectionParameters(host, int(port), credentials=credentials))
+        serving.stop()
+    assert forged in serving.errors
+    assert forged not in serving.errors.splitlines()
+    assert not any(line.startswith(forged) for line in serving.errors.splitlines())
+    assert "\x1b" not in serving.errors
+    assert "\r" not in serving.errors

@@ -12,6 +12,7 @@ from warren import testing
 from warren.broker.node import Node
 from warren.broker.operate import administer
 from warren.broker.rules.access import User
+from warren.broker.settings import MIB
 
 
 class NodeAdmin:
@@ -86,5 +87,6 @@ def _close_connections_of(node: Node, user: str, reason: str) -> None:
 
 @contextlib.contextmanager
 def start() -> Iterator[Broker]:
-    with testing.Broker() as broker:
+    # RabbitMQ 3.10.8's limit; ours is that of RabbitMQ 4.
+    with testing.Broker(max_message_size=128 * MIB) as broker:
         yield Broker("warren", Address("127.0.0.1", broker.port), NodeAdmin(broker))

@@ -14,6 +14,7 @@ from typing import Final
 from tests.faults.history import History, body_for
 from tests.faults.kill9_client import Client, Closed, Gone, identity_of, publish_frames
 from warren.amqp import methods
+from warren.amqp.methods import Method
 from warren.client.session import Received, frame_of
 
 QUEUES: Final = ("q0", "q1", "q2", "q3")
@@ -30,6 +31,7 @@ ROUTES: Final = (
 WINDOW: Final = 100
 # Publishers wait while consumers are this far behind: recovery should not take longer from round to round.
 BACKLOG: Final = 1500
+_QOS: Final = methods.BasicQos(prefetch_count=64)
 CHURNED: Final = tuple(f"churn{number}" for number in range(6))
 
 
@@ -52,8 +54,11 @@ def declare_topology(client: Client) -> None:
 class Load:
     """What lives as long as a data folder: the history, the numbering of messages, the balance of in and out."""
 
-    def __init__(self, history: History, largest: int) -> None:
+    def __init__(self, history: History, largest: int, fence: Method = _QOS) -> None:
+        """What a consumer asks after some settlements: when it is answered, they are for good. A process that is killed
+        has handed all to the operating system before it answers anything."""
         self.history = history
+        self.fence = fence
         self.largest = largest
         self.counts = {"p0": 0, "p1": 0}
         self.churned: set[str] = set()
@@ -173,14 +178,14 @@ class Load:
             answer = b""
             while client.events:
                 event = client.events.popleft()
-                if isinstance(event.method, methods.BasicQosOk):
+                if isinstance(event.method, (methods.BasicQosOk, methods.QueuePurgeOk)):
                     self.history.fence(client.name, fences.pop(0))
                 elif isinstance(event.method, methods.BasicDeliver):
                     settled, reply = self._settle(client.name, event, settled, rng)
                     answer += reply
             if answer and rng.random() < 0.3:
                 fences.append(settled)
-                answer += frame_of(methods.BasicQos(prefetch_count=64))
+                answer += frame_of(self.fence)
             if answer:
                 client.send(answer)
 

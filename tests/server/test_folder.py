@@ -37,3 +37,10 @@ def test_a_path_that_cannot_be_a_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WarrenError, match="cannot use the data folder"):
         DataFolder(str(tmp_path / "file" / "below")).open()
+
+
+def test_a_new_folder_is_closed_to_other_users(tmp_path: Path) -> None:
+    folder = DataFolder(str(tmp_path / "above" / "data"))
+    folder.open()
+    folder.close()
+    assert (tmp_path / "above" / "data").stat().st_mode & 0o007 == 0

@@ -18,8 +18,10 @@ from warren.amqp.methods import Method
 from warren.broker.node import Node
 from warren.broker.session.channel import Channel
 from warren.broker.session.interceptors import Interceptor
+from warren.config import Config
 from warren.server.clock import Clock
-from warren.server.transport import FAREWELL, WRITE_HIGH_WATER, AmqpTransport, Roster, address_of
+from warren.server.gate import Gate, address_of
+from warren.server.transport import FAREWELL, WRITE_HIGH_WATER, AmqpTransport, Roster
 
 
 @contextmanager
@@ -176,7 +178,7 @@ class Outgoing(asyncio.Transport):
 def test_nothing_that_the_core_raises_reaches_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> Outgoing:
         core = cast(Node, BrokenCore())
-        transport = AmqpTransport(core, Clock(), asyncio.get_running_loop(), Roster(), NoTurns())
+        transport = AmqpTransport(core, Clock(), asyncio.get_running_loop(), Roster(), NoTurns(), Gate(Config(), 0))
         outgoing = Outgoing()
         transport.connection_made(outgoing)
         transport.data_received(b"anything")

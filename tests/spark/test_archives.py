@@ -29,10 +29,10 @@ from warren.errors import WarrenError
 from warren.server import archiver
 from warren.spark.archives.files import ArchiveFile, covering, file_name, files_in, first_before
 from warren.spark.archives.read import history_and_tail
+from warren.spark.arrow_schema import ARROW
 from warren.spark.batch import BatchReader
 from warren.spark.consume import DataLoss, Range
 from warren.spark.options import read_options
-from warren.spark.schema import ARROW
 from warren.spark.stream import StreamReader
 from warren.store.stream_archive import archive_folder
 

@@ -11,6 +11,7 @@ import pika
 import pyarrow as pa
 import pyarrow.dataset as dataset
 import pytest
+from deltalake import write_deltalake
 
 from tests.cli.serving import run_warren
 from tests.spark.broker_under_test import BrokerUnderTest
@@ -19,7 +20,7 @@ from warren.spark.jobs.archive import Archive
 from warren.spark.jobs.job import Progress
 from warren.spark.jobs.redrive import Redrive
 from warren.spark.jobs.replay import Replay, paced
-from warren.spark.pipelines.model import SourceKind
+from warren.spark.pipelines.model import SinkKind, SourceKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,6 +207,14 @@ def test_a_mistake_is_told_in_one_line(
     assert run.returncode == 1
     assert reason in run.stderr
     assert len(run.stderr.splitlines()) == 1
+
+
+def test_the_size_of_a_delta_archive_is_what_its_log_names(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "table"), pa.table({"n": [1, 2]}))
+    (tmp_path / "table" / "stray.parquet").write_bytes(b"of an attempt that was killed")
+    archive = Archive(SourceKind.STREAM, "s", tmp_path / "table", format=SinkKind.DELTA)
+    files, size = archive._size(None)
+    assert (files, size) == (1, sum(file.stat().st_size for file in (tmp_path / "table").glob("part*.parquet")))
 
 
 def test_a_rate_is_kept_in_small_steps() -> None:

@@ -19,6 +19,7 @@ def test_the_pieces_are_the_whole(counts: list[int], least: int) -> None:
     assert read == [(span.name, place) for span in ranges for place in range(span.start, span.end)]
     assert all(piece.end > piece.start for piece in pieces)
     assert pieces == split(ranges, least)
+    assert len(pieces) == max(min(least, sum(counts)), sum(1 for count in counts if count))
 
 
 def test_there_are_as_many_as_asked_for_and_long_ranges_have_more_of_them() -> None:

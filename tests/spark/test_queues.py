@@ -108,6 +108,23 @@ def test_a_query_goes_on_where_its_checkpoint_stands(broker: BrokerUnderTest, st
     assert read(again, first, second) == numbered(5, 15)
 
 
+def test_a_queue_with_priorities_is_read_like_any_other(broker: BrokerUnderTest, start: Start) -> None:
+    queue = broker.make("classic", **{"x-max-priority": 5})
+    for number in range(30):
+        broker.publish(queue, [b"%d" % number], pika.BasicProperties(priority=number % 7))
+    reader = start(queue, maxOffsetsPerTrigger="20")
+    begin = reader.initialOffset()
+    first = reader.latestOffset(begin, ReadMaxRows(20))
+    found = read(reader, begin, first)
+    assert read(reader, begin, first) == found
+    assert len(found) == 20
+    second = reader.latestOffset(first, ReadMaxRows(20))
+    found += read(reader, first, second)
+    assert set(found) == set(numbered(30))
+    start(queue).latestOffset(second, ALL)
+    assert broker.count(queue) == 0
+
+
 def test_an_empty_queue_has_no_batch(broker: BrokerUnderTest, start: Start) -> None:
     reader = start(broker.make("classic"))
     begin = reader.initialOffset()

@@ -60,6 +60,44 @@ def test_rows_arrive_in_order_and_persistent_with_ids_of_their_own(broker: Broke
     assert ids == [f"query/7/3/{row}" for row in range(250)]
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "wanted"),
+    [
+        ("priority", "string", "int"),
+        ("delivery_mode", "double", "int"),
+        ("message_id", "long", "string"),
+        ("timestamp", "string", "a timestamp, or seconds as bigint"),
+    ],
+)
+def test_a_property_of_the_wrong_type_is_told_before_anything_is_sent(name: str, kind: str, wanted: str) -> None:
+    right = StructType().add("body", "binary")
+    flat = StructType().add("body", "binary").add(name, kind)
+    with pytest.raises(WarrenError, match=rf"^column {name} is \w+ and must be {wanted}$"):
+        check_columns(flat)
+    with pytest.raises(WarrenError, match=rf"^column properties.{name} is \w+ and must be {wanted}$"):
+        check_columns(right.add("properties", StructType().add(name, kind)))
+    check_columns(StructType().add("body", "string").add("priority", "short").add("timestamp", "timestamp"))
+
+
+def test_rows_made_of_one_message_need_not_share_its_id_nor_its_mode(broker: BrokerUnderTest) -> None:
+    name = broker.make("classic")
+    inherited = [("x-deduplication-header", "of the order"), ("kept", "yes")]
+    headers = pa.array([inherited] * 3, pa.map_(pa.string(), pa.string()))
+    modes = pa.array([1, None, 2], pa.int32())
+    table = pa.table({"body": ["a", "b", "c"], "headers": headers, "delivery_mode": modes})
+    for more in ({}, {"newIds": "true", "persistent": "true"}):
+        given = {"uri": broker.uri, "timeout": "10", "exchange": "", "routingKey": name, **more}
+        publish_rows(write_options(given, table.column_names), "q/0/0", iter(table.to_batches()))
+    found = [properties for _, properties, _ in broker.get_all(name)]
+    assert [each.headers["x-deduplication-header"] for each in found] == ["of the order"] * 3 + [
+        "q/0/0/0",
+        "q/0/0/1",
+        "q/0/0/2",
+    ]
+    assert {each.headers["kept"] for each in found} == {"yes"}
+    assert [each.delivery_mode for each in found] == [1, None, 2, 2, 2, 2]
+
+
 def test_exchange_and_key_may_differ_from_row_to_row(broker: BrokerUnderTest) -> None:
     names = [broker.make("classic"), broker.make("classic")]
     with broker.channel() as channel:
@@ -156,7 +194,7 @@ def test_all_properties_come_back_as_they_were(broker: BrokerUnderTest) -> None:
 
 
 def _schema_of(rows: list[dict[str, object]]) -> pa.Schema:
-    from warren.spark.schema import ARROW
+    from warren.spark.arrow_schema import ARROW
 
     assert list(rows[0]) == ARROW.names
     return ARROW

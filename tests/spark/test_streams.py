@@ -220,6 +220,38 @@ def test_messages_that_retention_took_are_missed(warren: BrokerUnderTest) -> Non
     assert left[-1]["offset"] == 199
 
 
+def test_a_stream_that_is_added_to_a_query_begins_with_the_oldest_message_there_is(warren: BrokerUnderTest) -> None:
+    retention: dict[str, object] = {"x-max-length-bytes": 200_000, "x-stream-max-segment-size-bytes": 50_000}
+    known, added = warren.make(), warren.make("stream", **retention)
+    warren.publish(known, numbered(3))
+    warren.publish(added, [b"%4d" % number + b"x" * 5000 for number in range(200)])
+    reader = stream_reader(warren, stream=f'["{known}", "{added}"]', maxOffsetsPerTrigger="1000")
+    # In the checkpoint first, so that the batch with its messages is the same whenever it is read.
+    first = reader.latestOffset({known: 3}, reader.getDefaultReadLimit())
+    assert first[known] == 3
+    assert 0 < first[added] < 200
+    assert read_micro_batch(reader, {known: 3}, first) == []
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    assert second == {known: 3, added: 200}
+    read = read_micro_batch(reader, first, second)
+    assert [row["offset"] for row in read] == list(range(first[added], 200))
+    assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
+
+
+def test_a_partition_that_is_added_to_a_super_stream_is_read_from_its_beginning(broker: BrokerUnderTest) -> None:
+    base = broker.make()
+    for number in range(2):
+        broker.declare(f"{base}-{number}", **{"x-queue-type": "stream"})
+        broker.publish(f"{base}-{number}", numbered(5))
+    reader = stream_reader(broker, superStream=base, startingOffsets="latest")
+    first = reader.latestOffset({f"{base}-0": 5}, ReadAllAvailable())
+    second = reader.latestOffset(first, ReadAllAvailable())
+    assert second == {f"{base}-0": 5, f"{base}-1": 5}
+    assert bodies(read_micro_batch(reader, first, second)) == numbered(5)
+    # As an older version has left it in a checkpoint: one batch.
+    assert bodies(read_micro_batch(reader, {f"{base}-0": 5}, second)) == numbered(5)
+
+
 def test_a_planner_leaves_nothing_unacknowledged(warren_broker: Broker) -> None:
     broker = BrokerUnderTest(warren_broker.url, is_warren=True)
     name = broker.make()

@@ -459,3 +459,25 @@ def test_a_backlog_that_is_consumed_is_not_rewritten(world: StoredWorld) -> None
     assert found == bodies
     world.settle_down()
     assert len(world.store.segments) <= 2
+
+
+def test_a_store_is_behind_by_bytes_also_when_its_changes_are_few() -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    world.declare("q")
+    world.store.unsynced_max = 10_000
+    world.publish("m" * 9_000, "q")
+    world.store.write()
+    assert not world.store.is_behind()
+    world.publish("m" * 9_000, "q")
+    world.store.write()
+    assert world.store.is_behind()
+    assert not world.store.is_swamped()
+    job = world.store.begin_sync()
+    assert job is not None
+    world.publish("m" * 9_000, "q")
+    world.store.write()
+    assert world.store.is_swamped()
+    # What was written while it synced still waits.
+    world.store.sync_done(job)
+    assert not world.store.is_behind()
+    assert world.store.bytes_written - world.store.bytes_synced > 9_000

@@ -288,6 +288,18 @@ def encode_table(table: Table) -> bytes:
     return writer.getvalue()
 
 
+def depth_of(fields: list[Field]) -> int:
+    """How deep tables and arrays are nested in these; 0 when there are none."""
+    deepest = 0
+    for field in fields:
+        value = field.value
+        if isinstance(value, dict):
+            deepest = max(deepest, 1 + depth_of(list(value.values())))
+        elif isinstance(value, list):
+            deepest = max(deepest, 1 + depth_of(value))
+    return deepest
+
+
 def _table_contents(table: Table, depth: int) -> bytes:
     if depth > DEPTH_MAX:
         raise SyntaxRefused(f"field table nested deeper than {DEPTH_MAX}")

@@ -41,7 +41,7 @@ def open_ok() -> bytes:
 
 
 def close(code: i64, text: str, method_id: i64 = 0) -> bytes:
-    return frame(0, methods.ConnectionClose(code, text, method_id >> 16, method_id & 0xFFFF))
+    return frame(0, methods.ConnectionClose(code, text, (method_id >> 16) & 0xFFFF, method_id & 0xFFFF))
 
 
 def close_ok() -> bytes:
@@ -72,7 +72,7 @@ def flow_ok(channel: i64, active: bool) -> bytes:
 
 
 def channel_close(channel: i64, code: i64, text: str, method_id: i64 = 0) -> bytes:
-    return frame(channel, methods.ChannelClose(code, text, method_id >> 16, method_id & 0xFFFF))
+    return frame(channel, methods.ChannelClose(code, text, (method_id >> 16) & 0xFFFF, method_id & 0xFFFF))
 
 
 def channel_close_ok(channel: i64) -> bytes:

@@ -16,7 +16,14 @@ class Settings:
     heartbeat: int = 60
     handshake_timeout_ms: int = 10_000
     handshake_bytes_max: int = 65536
-    max_message_size: int = 128 * MIB
+    max_message_size: int = 16 * MIB
+    # Of quorum queues that have none of their own; -1 = none.
+    delivery_limit: int = 20
+    # Bytes held for a peer: of answers to one connection that it has not read and how long it may
+    # leave them, of bodies whose rest is still to come on all connections (0 = any number).
+    unread_max: int = 8 * MIB
+    unread_timeout_ms: int = 60_000
+    unfinished_max: int = 0
     # 0 = never: RabbitMQ's 30 minutes kill long tasks (see docs); a queue may still set x-consumer-timeout.
     consumer_timeout_ms: int = 0
     connection_max: int = 0

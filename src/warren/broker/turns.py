@@ -31,6 +31,9 @@ def flush(node: Node) -> None:
     synced = node.store.synced
     while node.dirty:
         dirty, node.dirty = node.dirty, []
+        if node.store.delivered_at > synced:
+            for outlet in dirty:
+                outlet.hold(node.store.delivered_at)
         for outlet in dirty:
             if outlet.held_until > synced:
                 node.held[outlet] = True

@@ -11,6 +11,9 @@ from typing import Protocol
 class Wire(Protocol):
     """The socket of one connection."""
 
+    def opened(self) -> None:
+        """Its peer has logged in and opened a virtual host."""
+
     def write(self, data: bytes) -> None: ...
 
     def pause_reading(self) -> None: ...
@@ -23,6 +26,9 @@ class Wire(Protocol):
 
 class NoWire:
     """Of a connection that exists only within the broker, and hears no answers."""
+
+    def opened(self) -> None:
+        pass
 
     def write(self, data: bytes) -> None:
         pass
@@ -39,6 +45,8 @@ class NoWire:
 
 class Login(Protocol):
     """Somebody who waits to be let in."""
+
+    peer_host: str
 
     def password_verified(self, is_right: bool) -> None: ...
 
@@ -60,6 +68,9 @@ class Host(Protocol):
 
     def arrival(self) -> int:
         """What the stopwatch showed when the bytes that are being handled were read."""
+
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        """It was right before. Takes no time."""
 
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         """Check off the loop, then call login.password_verified(ok), at once or later. A user whom nobody knows has

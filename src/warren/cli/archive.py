@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from warren.cli.job_view import JobView, broker_option, json_option, master_option
@@ -15,7 +13,7 @@ from warren.spark.pipelines.model import SinkKind, SourceKind
 @click.option("--queue", help="Archive this queue; its messages are settled once they are in the table.")
 @click.option("--stream", help="Archive this stream; it keeps its messages.")
 @click.option("--super-stream", help="Archive all partitions of this super stream.")
-@click.option("--to", "table", required=True, type=click.Path(path_type=Path), help="Folder of the table.")
+@click.option("--to", "table", required=True, help="Folder of the table, or an address such as s3a://.")
 @click.option("--format", "kind", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True)
 @click.option(
     "--partition-by",
@@ -32,7 +30,7 @@ def archive(
     queue: str | None,
     stream: str | None,
     super_stream: str | None,
-    table: Path,
+    table: str,
     kind: str,
     partition_by: tuple[str, ...],
     follow: bool,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -95,7 +98,7 @@ def run(file: Path, once: bool, master: str | None, as_json: bool) -> None:
     from warren.spark.pipelines.runner import run as run_pipeline
 
     definition = load_or_list(file)
-    with PipelineView(as_json) as view:
+    with errors_to(State(definition.folder).log_file), PipelineView(as_json) as view:
         status = run_pipeline(definition, once=once, master=master, watch=view.show)
     if not as_json:
         click.echo(summary(status))
@@ -126,6 +129,27 @@ def stop(file: Path, timeout: float) -> None:
     if not State(definition.folder).stop(timeout):
         raise WarrenError(f"pipeline {definition.name} is not running")
     click.echo(f"pipeline {definition.name} has stopped")
+
+
+@contextmanager
+def errors_to(file: Path) -> Iterator[None]:
+    """Whatever this process and those that it starts write to standard error goes there meanwhile: Spark's Java and its
+    workers have it from us, and would write into the table that changes in place."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise WarrenError(f"cannot use the folder {file.parent}: {error.strerror}") from error
+    os.dup2(log, 2)
+    os.close(log)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        os.close(terminal)
 
 
 def plan_as_data(definition: Definition) -> dict[str, object]:

@@ -66,7 +66,7 @@ def status_table(status: Status) -> Group:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("query", "state"):
         table.add_column(name)
-    for name in ("rows", "rows/s", "lag", "batch", "time", "misfits", "restarts"):
+    for name in ("rows", "rows/s", "lag", "batch", "time", "misfits", "late", "restarts"):
         table.add_column(name, justify="right")
     table.add_column("writes")
     for query in status["queries"]:
@@ -79,6 +79,7 @@ def status_table(status: Status) -> Group:
             "" if query["batch"] < 0 else str(query["batch"]),
             f"{query['batch_ms']:,} ms" if query["batch_ms"] else "",
             str(query["misfits"] or ""),
+            str(query.get("late") or ""),
             str(query["restarts"] or ""),
             query["sink"].replace(f"{Path.cwd()}/", ""),
         )
@@ -92,5 +93,7 @@ def summary(status: Status) -> str:
     queries = status["queries"]
     rows, misfits = sum(query["rows"] for query in queries), sum(query["misfits"] for query in queries)
     misfit_words = f", {misfits:,} of them misfits" if misfits else ""
+    late = sum(query.get("late") or 0 for query in queries)
+    misfit_words += f", {late:,} too late for their group" if late else ""
     count = f"{len(queries)} {'query' if len(queries) == 1 else 'queries'}"
     return f"pipeline {status['name']} {status['state']}: {count}, {rows:,} rows read{misfit_words}"

@@ -9,10 +9,11 @@ import click
 
 from warren.cli.job_view import JobView, broker_option, json_option, master_option
 from warren.errors import WarrenError
+from warren.spark.places import absolute
 
 
 @click.command()
-@click.option("--from", "table", type=click.Path(path_type=Path), help="Folder of a Parquet or Delta table.")
+@click.option("--from", "table", help="Folder or address of a Parquet or Delta table.")
 @click.option("--stream", help="Replay this stream instead of a table.")
 @click.option("--exchange", help="Publish here ('' is the default exchange); else to each message's own exchange.")
 @click.option("--routing-key", help="Publish with this key; else with each message's own.")
@@ -26,7 +27,7 @@ from warren.errors import WarrenError
 @master_option
 @json_option
 def replay(
-    table: Path | None,
+    table: str | None,
     stream: str | None,
     exchange: str | None,
     routing_key: str | None,
@@ -50,7 +51,8 @@ def replay(
     if (table is None) == (not stream):
         raise WarrenError("name what to replay with one of --from and --stream")
     if state is None:
-        options = f"{table and table.resolve()}|{stream}|{exchange}|{routing_key}|{where}|{key}|{order_by}|{broker}"
+        place = table and absolute(table, Path.cwd())
+        options = f"{place}|{stream}|{exchange}|{routing_key}|{where}|{key}|{order_by}|{broker}"
         state = Path(".warren", f"replay-{hashlib.sha256(options.encode()).hexdigest()[:12]}")
     job = Replay(
         state, table, stream or "", broker, exchange, routing_key, where, key, order_by, rate or 0, adds_id=not plain

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,8 @@ from warren.server.notify import READY, STOPPING, notify, reloading
 from warren.server.tls import context_of
 
 DEFAULT_FILE: Final = "warren.toml"
+# More than one process serves; containers often have no limit at all.
+DESCRIPTORS: Final = 1_048_576
 log = logging.getLogger("warren")
 HELP: Final = """Start the broker.
 
@@ -56,8 +59,17 @@ def options() -> list[click.Parameter]:
 serve: Final = click.Command("serve", callback=serve_with, params=options(), help=HELP)
 
 
+def raise_descriptor_limit() -> None:
+    """To what this process may have: the usual soft limit of 1024 is from a time of select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, DESCRIPTORS) if hard >= 0 else DESCRIPTORS
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def run(read: Callable[[], Config]) -> None:
     """`read` gives the configuration, and on SIGHUP once more."""
+    raise_descriptor_limit()
     config = read()
     output = Log()
     output.open(config)

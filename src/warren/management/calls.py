@@ -28,13 +28,12 @@ from warren.broker.vhost.vhost import VHost
 from warren.client.session import Refused
 from warren.management.direct import DirectClient, refusal_to_http
 from warren.management.listing import Item, columns, listing
-from warren.management.login import user_of
+from warren.management.login import SAFE, check_origin, user_of
 from warren.management.pipeline_reports import Pipelines
 from warren.management.rates import SAMPLES_MAX, History, Rates
 from warren.management.refusals import Refusal, bad_request, not_authorised, not_found
 from warren.management.sessions import Sessions
 
-BODY_MAX: Final = 10_000_000
 # A body that trickles in holds a connection and memory: this long it may take, whatever its size.
 BODY_SECONDS: Final = 30.0
 
@@ -59,7 +58,7 @@ class Context:
     # Gives False when what has happened so far will never be durable.
     durable: Callable[[], Awaitable[bool]]
     is_halted: Callable[[], bool]
-    verify_password: Callable[[str, str, str], Awaitable[bool]]
+    verify_password: Callable[[str, str, str, str], Awaitable[bool]]
     hash_password: Callable[[str], Awaitable[tuple[str, str]]]
     hasher: Hasher
     ports: list[Port]
@@ -72,11 +71,15 @@ class Context:
     data_dir: str
     # When the TLS certificate ends, in seconds of the epoch; None without one.
     certificate_ends: Callable[[], float | None]
+    # Bytes of one request's body, and of all that are being read.
+    http_body_max: int
+    http_bodies_max: int
     rates: Rates = field(default_factory=Rates)
     pipelines: Pipelines = field(default_factory=Pipelines)
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.node.access, self.data_dir, int(self.node.now))
+        self.body_bytes = 0
 
 
 class Needs(IntEnum):
@@ -121,14 +124,29 @@ class Call:
         return self.request.query_params.get(name) == "true"
 
     def vhost(self) -> VHost:
-        """The virtual host in the path, if there is one and the user may see it."""
-        vhost = found(self.node.vhosts.get(self.path("vhost")))
-        if not self.may_see(vhost.name):
+        """The virtual host in the path, if there is one and the user may see it, or for a change use it."""
+        is_change = self.request.method not in SAFE
+        vhost = self.ruled_vhost() if is_change else found(self.node.vhosts.get(self.path("vhost")))
+        if not is_change and not self.may_see(vhost.name):
             raise not_authorised("User not authorised to access virtual host")
         return vhost
 
+    def ruled_vhost(self) -> VHost:
+        """The same for what also monitors see only with permissions: policies and parameters, as in RabbitMQ."""
+        vhost = found(self.node.vhosts.get(self.path("vhost")))
+        if not self.may_change(vhost.name):
+            raise not_authorised("User not authorised to access virtual host")
+        return vhost
+
+    def ruled_vhosts(self) -> list[VHost]:
+        return [self.ruled_vhost()] if "vhost" in self.request.path_params else self.vhosts()
+
     def may_see(self, vhost: str) -> bool:
         return self.user.is_monitoring() or self.node.access.may_access_vhost(self.user.name, vhost)
+
+    def may_change(self, vhost: str) -> bool:
+        """Monitors look; administrators need no permissions of their own, as in RabbitMQ."""
+        return self.user.is_administrator() or self.node.access.may_access_vhost(self.user.name, vhost)
 
     def connections(self) -> list[Connection]:
         """Those that are open in the virtual host in the path, or in any; without the monitoring tag only one's own."""
@@ -249,7 +267,10 @@ class Resource(Route):
     async def answer(self, request: Request) -> Response:
         context: Context = request.app.state.context
         context.tick()
+        if request.method not in SAFE:
+            check_origin(request)
         user = await user_of(request, context)
+        request.state.gate.proven(request.state.descriptor)
         check_tag(user, self.needs)
         method = request.method.replace("HEAD", "GET")
         if method != "GET" and context.is_halted():
@@ -286,23 +307,35 @@ def open_route(path: str, **handlers: Handler) -> Resource:
     return OpenResource(path, Needs.NOTHING, handlers)
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, most: int = 0) -> bytes:
+    """`most` is less than others may send."""
+    context: Context = request.app.state.context
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _read_all(request)
+            return await _read_all(request, context, most or context.http_body_max)
     except TimeoutError:
         raise Refusal(408, "timeout", f"a request's body must arrive within {BODY_SECONDS:g} s") from None
 
 
-async def _read_all(request: Request) -> bytes:
+async def _read_all(request: Request, context: Context, most: int) -> bytes:
+    too_large = Refusal(413, "payload_too_large", f"request bodies are limited to {most} bytes")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and len(declared) < 20 and int(declared) > most:
+        raise too_large
     parts: list[bytes] = []
     size = 0
-    # Counted as it comes: a declared length may be missing or a lie.
-    async for part in request.stream():
-        size += len(part)
-        if size > BODY_MAX:
-            raise Refusal(413, "payload_too_large", f"request bodies are limited to {BODY_MAX} bytes")
-        parts.append(part)
+    try:
+        # Counted as it comes: a declared length may be missing or a lie.
+        async for part in request.stream():
+            size += len(part)
+            context.body_bytes += len(part)
+            if size > most:
+                raise too_large
+            if context.body_bytes > context.http_bodies_max:
+                raise Refusal(503, "too_many_bodies", "too many large requests at once: try again later")
+            parts.append(part)
+    finally:
+        context.body_bytes -= size
     return b"".join(parts)
 
 

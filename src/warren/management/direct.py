@@ -51,6 +51,9 @@ class _Wire:
         self.session.feed(data)
         self.arrived.set()
 
+    def opened(self) -> None:
+        pass
+
     def pause_reading(self) -> None:
         pass
 
@@ -92,6 +95,8 @@ class DirectClient:
 
     async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
         """True when it was routed. Returns when the broker has taken the message on."""
+        if self._node.alarmed:
+            raise Refusal(503, "blocked", f"publishers are blocked: {self._node.alarm_text()}")
         self.call(ConfirmSelect())
         frames = content_frames(CHANNEL, encode_properties(properties), body, self._connection.frame_max)
         self.send(BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=True), frames)
@@ -110,7 +115,10 @@ class DirectClient:
     async def _next(self) -> Method:
         while (answer := self._wire.session.take()) is None:
             self._wire.arrived.clear()
-            await asyncio.wait_for(self._wire.arrived.wait(), ANSWER_SECONDS)
+            try:
+                await asyncio.wait_for(self._wire.arrived.wait(), ANSWER_SECONDS)
+            except TimeoutError:
+                raise Refusal(503, "timeout", f"the message was not confirmed within {ANSWER_SECONDS:g} s") from None
         return answer.method
 
 

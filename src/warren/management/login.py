@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from warren.management.calls import Context
 
 log = logging.getLogger("warren.management")
-_SAFE: Final = ("GET", "HEAD")
+SAFE: Final = ("GET", "HEAD")
+# What a form of any page can send without asking first; the third, which curl says by itself, has to be taken.
+_FORMS: Final = ("text/plain", "multipart/form-data")
 
 
 async def user_of(request: Request, context: Context) -> User:
@@ -31,11 +33,26 @@ async def user_of(request: Request, context: Context) -> User:
     session = session_of(request, context)
     if session is None:
         raise not_authorised("Login failed")
-    if request.method not in _SAFE:
+    if request.method not in SAFE:
         check_csrf(request, session)
     user = context.sessions.user_of(session)
     assert user is not None
     return user
+
+
+def check_origin(request: Request) -> None:
+    """A browser that knows a password sends it with whatever any page asks of it, and says which page that was."""
+    headers = request.headers
+    origin = headers.get("origin")
+    if origin is not None:
+        # Behind a proxy our name may be another; no page can set that header without asking first.
+        ours = (headers.get("host"), headers.get("x-forwarded-host"))
+        if origin.partition("://")[2].lower() not in [each.lower() for each in ours if each]:
+            raise Refusal(403, "csrf", f"a change must come from a page of this broker, not of {origin}")
+    elif headers.get("sec-fetch-site") == "cross-site":
+        raise Refusal(403, "csrf", "a change must come from a page of this broker")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() in _FORMS:
+        raise Refusal(415, "unsupported_media_type", "a change is sent as application/json")
 
 
 def session_of(request: Request, context: Context) -> LoginSession | None:
@@ -53,20 +70,33 @@ def check_csrf(request: Request, session: LoginSession) -> None:
 async def check_password(request: Request, context: Context, name: str, password: str) -> User:
     node = context.node
     peer = request.client.host if request.client is not None else ""
-    wait = node.logins.wait_of(peer, node.now)
-    if wait > 0:
-        raise Refusal(429, "too_many_failed_logins", f"too many failed logins from {peer}: wait {-(-wait // 1000)} s")
     user = node.access.find(name)
     algorithm, password_hash = ("", "") if user is None else (user.hashing_algorithm, user.password_hash)
-    # Asked also about nobody, so that an unknown user takes as long as a wrong password.
-    is_right = await context.verify_password(algorithm, password_hash, password)
-    node.logins.noted("http", peer, user is not None and is_right, node.now)
+    if node.host.remembers_password(algorithm, password_hash, password):
+        is_right = True
+        node.logins.counted("http", True)
+    else:
+        is_right = await _try_password(context, peer, name, (algorithm, password_hash, password))
     if user is None or not is_right:
         log.warning("%s: HTTP login refused: user '%s' - invalid credentials", peer, name)
         raise Refusal(401, "not_authorized", "Login failed")
     if name in node.settings.loopback_users and not is_loopback(peer):
         raise not_authorised("User can only log in via localhost")
     return user
+
+
+async def _try_password(context: Context, peer: str, name: str, attempt: tuple[str, str, str]) -> bool:
+    node = context.node
+    wait = node.logins.begin(peer, name, node.now)
+    if wait > 0:
+        raise Refusal(429, "too_many_failed_logins", f"too many failed logins from {peer}: wait {-(-wait // 1000)} s")
+    is_right = False
+    try:
+        # Asked also about nobody, so that an unknown user takes as long as a wrong password.
+        is_right = await context.verify_password(peer, *attempt)
+    finally:
+        node.logins.noted("http", peer, name, is_right, node.now)
+    return is_right
 
 
 def credentials_of(request: Request) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from warren.management.spec import ANYTHING, takes
 
 
 def found_in(call: Call) -> list[Item]:
-    items = [item for vhost in call.vhosts() for item in administer.parameters_of(vhost)]
+    items = [item for vhost in call.ruled_vhosts() for item in administer.parameters_of(vhost)]
     if "component" in call.request.path_params:
         items = [item for item in items if item["component"] == call.path("component")]
     return items

@@ -20,11 +20,11 @@ class PolicyRoutes:
 
     async def list_policies(self, call: Call) -> Response:
         return call.listing(
-            [policy.item() for vhost in call.vhosts() for policy in vhost.policies.named(self.kind).values()]
+            [policy.item() for vhost in call.ruled_vhosts() for policy in vhost.policies.named(self.kind).values()]
         )
 
     async def show(self, call: Call) -> Response:
-        return call.item(found(call.vhost().policies.named(self.kind).get(call.path("name"))).item())
+        return call.item(found(call.ruled_vhost().policies.named(self.kind).get(call.path("name"))).item())
 
     @takes("pattern", "definition", pattern=TEXT, definition=OBJECT, priority=NUMBER, apply__to=TEXT)
     async def put(self, call: Call) -> Response:

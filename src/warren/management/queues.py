@@ -16,7 +16,7 @@ from warren.broker.stream.stream import Stream
 from warren.broker.vhost.shapes import queue_item
 from warren.management import bindings, consumers
 from warren.management.arguments import arguments_in, flag_in
-from warren.management.calls import Call, done, found, route
+from warren.management.calls import Call, Needs, done, found, route
 from warren.management.listing import Item, Lister
 from warren.management.refusals import bad_request
 from warren.management.spec import ARGUMENTS, FLAG, OBJECT, TEXT, asks, gives, list_of, shape, takes
@@ -253,5 +253,5 @@ ROUTES: Final = [
     route("/api/queues/{vhost}/{name}", GET=show, PUT=put, PATCH=patch, DELETE=delete),
     route("/api/queues/{vhost}/{name}/contents", DELETE=purge),
     route("/api/queues/{vhost}/{name}/bindings", GET=list_bindings),
-    route("/api/queues/{vhost}/{name}/actions", POST=act_on_mirrors),
+    route("/api/queues/{vhost}/{name}/actions", Needs.ADMINISTRATOR, POST=act_on_mirrors),
 ]

@@ -7,8 +7,8 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
 
 import h11
 import uvicorn
@@ -20,11 +20,25 @@ HEAD_SECONDS: Final = 10.0
 START_STEP: Final = 0.005
 
 
+class _Gate(Protocol):
+    """What stands in front of the port: it opens it, and hears of whoever has logged in."""
+
+    def open(
+        self,
+        listening: socket.socket,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None,
+    ) -> Any: ...
+
+    def proven(self, number: int) -> None: ...
+
+
 class _Protocol(H11Protocol):
     """One that gives a request's head some seconds to arrive: without a bound, bytes that trickle hold a socket."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._late: asyncio.TimerHandle | None = None
+        self.app_state["descriptor"] = transport.get_extra_info("socket").fileno()
         super().connection_made(transport)
         self._watch_head()
 
@@ -49,6 +63,19 @@ class _Protocol(H11Protocol):
 
 
 class _Uvicorn(uvicorn.Server):
+    """One whose connections come through our gate."""
+
+    def __init__(self, config: uvicorn.Config, gate: _Gate) -> None:
+        super().__init__(config)
+        self._gate = gate
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.servers = [self._gate.open(each, self._make_protocol, self.config.ssl) for each in sockets or []]
+        self.started = True
+
+    def _make_protocol(self) -> _Protocol:
+        return _Protocol(self.config, self.server_state, {"gate": self._gate})
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         # The command line decides what a signal means; a broker in a test's thread may not take any.
@@ -56,7 +83,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpService:
-    def __init__(self, app: Any, sockets: list[socket.socket], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, app: Any, sockets: list[socket.socket], gate: _Gate, tls: ssl.SSLContext | None = None) -> None:
         # It tells of every start and stop; a broker that says that it is ready has said enough.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         config = uvicorn.Config(
@@ -69,12 +96,13 @@ class HttpService:
             http=_Protocol,
             ws="none",
             timeout_graceful_shutdown=GRACE_SECONDS,
-            backlog=128,
+            # Whoever is on this machine could say that they come from elsewhere.
+            proxy_headers=False,
         )
         config.load()
         if tls is not None:
             config.ssl = tls
-        self._server = _Uvicorn(config)
+        self._server = _Uvicorn(config, gate)
         self._sockets = sockets
         self._task: asyncio.Task[None] | None = None
 

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from warren.management.calls import Call, Context, Needs, check_tag, done, open_route, read_body, route
 from warren.management.login import (
     begin_session,
+    check_origin,
     check_password,
     credentials_in,
     end_session,
@@ -17,9 +18,11 @@ from warren.management.login import (
     session_of,
 )
 from warren.management.overview import check_own_name
-from warren.management.refusals import Refusal, not_authorised
+from warren.management.refusals import not_authorised
 from warren.management.spec import FLAG, NUMBER, TEXT, TEXTS, gives, list_of, shape, takes
 
+# Of a login: nobody has proven anything yet, so it is not as much as others may send.
+LOGIN_BYTES: Final = 4096
 _SESSION: Final = shape(("name", "tags", "csrf_token"), name=TEXT, tags=TEXTS, csrf_token=TEXT)
 _ATTEMPTS: Final = list_of(
     shape(
@@ -36,10 +39,9 @@ _ATTEMPTS: Final = list_of(
 @gives({200: _SESSION})
 async def log_in(request: Request, context: Context) -> Response:
     """Begin a session: its cookie is set, and the token that changes need comes back."""
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        # A page elsewhere could log its visitors in as somebody else, and see what they then do.
-        raise Refusal(403, "csrf", "a login must come from a page of this broker")
-    name, password = credentials_in(request.headers.get("content-type", ""), await read_body(request))
+    # A page elsewhere could log its visitors in as somebody else, and see what they then do.
+    check_origin(request)
+    name, password = credentials_in(request.headers.get("content-type", ""), await read_body(request, LOGIN_BYTES))
     user = await check_password(request, context, name, password)
     check_tag(user, Needs.MANAGEMENT)
     return begin_session(request, context, user)

@@ -162,7 +162,8 @@ def number_in(body: dict[str, Any], name: str, highest: int) -> int:
 ROUTES: Final = [
     route("/api/traces", Needs.MONITORING, GET=list_journeys),
     route("/api/traces", Needs.ADMINISTRATOR, DELETE=clear),
-    route("/api/traces/settings", Needs.MONITORING, GET=show_settings, PUT=put_settings),
+    route("/api/traces/settings", Needs.MONITORING, GET=show_settings),
+    route("/api/traces/settings", Needs.ADMINISTRATOR, PUT=put_settings),
     route("/api/traces/dry-run", POST=dry_run),
     route("/api/traces/{id}", Needs.MONITORING, GET=show),
 ]

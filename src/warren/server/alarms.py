@@ -10,6 +10,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from warren.server.gate import descriptor_limit
+
 log = logging.getLogger("warren.alarms")
 
 POLL_SECONDS = 1.0
@@ -89,7 +91,7 @@ class AlarmWatch:
         self.memory_limit = memory_limit
         self.disk_limit = disk_limit
         self._folder = folder
-        self.file_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.file_limit = descriptor_limit()
         self._raised: set[str] = set()
         self._handle: asyncio.TimerHandle | None = None
 

@@ -14,7 +14,8 @@ LOCK_NAME = "lock"
 def make_durably(path: Path) -> None:
     """Make a folder, and those above it, so that their names survive a loss of power as their content does."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
+    # Messages and password hashes are nobody else's business.
+    path.mkdir(mode=0o750, parents=True, exist_ok=True)
     for each in missing:
         handle = os.open(each.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

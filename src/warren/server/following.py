@@ -28,13 +28,16 @@ class Following:
 
     def __init__(
         self,
+        process: str,
         address: tuple[str, int],
         secret: str,
         uuid: str,
         memory: NodeMemory,
         folder: Path,
-        on_end: Callable[[bool], None],
+        on_end: Callable[[Following], None],
     ) -> None:
+        # Of the leader.
+        self.process = process
         self.address = address
         self._secret = secret
         self._uuid = uuid
@@ -70,8 +73,7 @@ class Following:
         except OSError as error:
             # A disk that cannot keep what it was given. Whatever it has acknowledged was durable.
             self.failure = error
-        if not self._is_over:
-            self._on_end(self.machine.has_resigned)
+        self._on_end(self)
 
     def _follow(self) -> None:
         with call(self.address, FOLLOW, self._uuid, self._secret) as connection:

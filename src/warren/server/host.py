@@ -14,6 +14,7 @@ from warren.broker.queue.awaiting import Awaiting
 from warren.broker.world import Login
 from warren.server.archiver import Archiver
 from warren.server.clock import Clock
+from warren.server.fair_line import FairLine
 from warren.server.leadership import Leadership
 from warren.server.passwords import Passwords
 from warren.server.syncer import Syncer
@@ -66,6 +67,7 @@ class LoopHost:
         self.is_halted = False
         self._waiting: set[asyncio.Future[bool]] = set()
         self._threads = ThreadPoolExecutor(PASSWORD_THREADS, thread_name_prefix="warren-password")
+        self._line = FairLine(loop, self._threads, PASSWORD_THREADS)
 
     def attach(
         self,
@@ -187,16 +189,17 @@ class LoopHost:
         # The clock is read whenever a socket was.
         return self.clock.asked_ns
 
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        return self.passwords.remembers(algorithm, password_hash, password)
+
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
-        # Clients that connect for every task come back by the thousand: they need no thread.
-        if self.passwords.remembers(algorithm, password_hash, password):
-            login.password_verified(True)
-            return
-        done = self.is_right_password(algorithm, password_hash, password)
+        done = self.is_right_password(login.peer_host, algorithm, password_hash, password)
         done.add_done_callback(lambda done: self._verified(login, done))
 
-    def is_right_password(self, algorithm: str, password_hash: str, password: str) -> asyncio.Future[bool]:
-        return self.loop.run_in_executor(self._threads, self.passwords.verify, algorithm, password_hash, password)
+    def is_right_password(
+        self, address: str, algorithm: str, password_hash: str, password: str
+    ) -> asyncio.Future[bool]:
+        return self._line.join(address, self.passwords.verify, algorithm, password_hash, password)
 
     def hash_password(self, password: str) -> asyncio.Future[tuple[str, str]]:
         return self.loop.run_in_executor(self._threads, self.passwords.hash, password)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import time
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from warren.server.archiver import Archiver, WriteArchive
 from warren.server.clock import Clock
 from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder, make_durably
+from warren.server.gate import Gate, descriptor_limit, descriptors_for_sockets
 from warren.server.host import LeadershipLost, LoopHost
 from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
@@ -42,6 +42,7 @@ from warren.store.inspect import MESSAGES
 from warren.store.log import LogStore
 from warren.store.old_definitions import FILE_NAME, load_old, put_aside
 from warren.store.recovery import recover
+from warren.store.segment_files import OUT_OF_DESCRIPTORS
 
 log = logging.getLogger("warren")
 
@@ -69,6 +70,8 @@ class Server:
         # Resolves with the error when going on would break a promise.
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
         self.roster = Roster()
+        # Open connections have their own limit, which their clients are told of: the node's connection_max.
+        self.gate = Gate(config, 0)
         self.listeners: list[Listener] = []
         self._folder = DataFolder(config.data_dir) if config.data_dir else None
         # Of a cluster's node, who holds the data folder as long as it lives.
@@ -108,7 +111,7 @@ class Server:
                 self._leadership.watch(self._syncer.mirrored)
                 await self._leadership.wait_open()
             self._alarms = self._watch()
-            self.listeners = await listen(self.loop, self.config, self._make_transport)
+            self.listeners = listen(self.config, self.gate, self._make_transport)
         except BaseException:
             self._close()
             # Ports that were opened close in the next turn of the loop.
@@ -172,6 +175,8 @@ class Server:
             store = recover(disk, self.config.store_segment_bytes)
         except OSError as error:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
+        store.is_mirrored = self._leadership is not None
+        store.unsynced_max = self.config.unsynced_max
         if self._write_archive is not None:
             store.can_archive = True
             store.streams.archive_root = os.path.abspath(self.config.archive_dir or folder.parent / ARCHIVE)
@@ -201,11 +206,11 @@ class Server:
         return rows
 
     def _make_transport(self) -> AmqpTransport:
-        return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host)
+        return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate)
 
     def adopt(self, transport: asyncio.Transport, peer: tuple[str, int], data: bytes) -> None:
         """A client that came by way of another node, which says whence."""
-        adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, peer)
+        adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, peer)
         transport.set_protocol(adopted)
         adopted.connection_made(transport)
         if data:
@@ -214,7 +219,8 @@ class Server:
     def _make_node(self) -> Node:
         rows = self._open_definitions()
         recorder = None if self._store is None else self._store.definitions
-        node = Node(self.host, settings_of(self.config), recorder, self._store, self.clock.now(), __version__)
+        settings = settings_of(self.config, self.memory_limit)
+        node = Node(self.host, settings, recorder, self._store, self.clock.now(), __version__)
         for name in self.config.interceptors:
             node.install_interceptor(made_from(name, Interceptor))
         for name in self.config.exchange_decorators:
@@ -254,10 +260,13 @@ class Server:
         self.host.wake()
 
     def _fatal(self, error: BaseException) -> None:
+        what = "the data folder failed"
+        if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
+            what = f"no file descriptor is left of {descriptor_limit()}"
         if isinstance(error, LeadershipLost):
             log.warning("this node does not lead any more: %s", error)
         else:
-            log.critical("the data folder failed, so nothing can be promised any more: %s", error)
+            log.critical("%s, so nothing can be promised any more: %s", what, error)
         self.host.halt()
         if not self.failure.done():
             self.failure.set_result(error)
@@ -276,9 +285,11 @@ class Server:
             self._folder.close()
 
 
-def settings_of(config: Config) -> Settings:
+def settings_of(config: Config, memory_limit: int) -> Settings:
     settings = config.settings()
+    if settings.unfinished_max == 0:
+        settings.unfinished_max = max((memory_limit or memory_total()) // 8, 2 * settings.max_message_size)
     if settings.connection_max == 0:
-        # Some descriptors must be left for files and for the HTTP side.
-        settings.connection_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 4 // 5
+        # Some must be left for strangers and for the HTTP side.
+        settings.connection_max = descriptors_for_sockets(config) * 4 // 5
     return settings

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 from warren.config import Config
 from warren.errors import WarrenError
+from warren.server.gate import Entrance, Gate
 from warren.server.tls import context_of
 
-BACKLOG = 1024
-TLS_HANDSHAKE_TIMEOUT = 5.0
 # A free port of one address family may be taken in the other: then the next free one is tried.
 FREE_PORT_TRIES = 10
 
@@ -27,25 +26,23 @@ class Listener:
     protocol: str
     host: str
     port: int
-    servers: list[asyncio.Server] = field(default_factory=list)
+    entrances: list[Entrance] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
 
     def close(self) -> None:
-        for server in self.servers:
-            server.close()
+        for entrance in self.entrances:
+            entrance.close()
 
 
-async def listen(
-    loop: asyncio.AbstractEventLoop, config: Config, make_protocol: Callable[[], asyncio.Protocol]
-) -> list[Listener]:
+def listen(config: Config, gate: Gate, make_protocol: Callable[[], asyncio.Protocol]) -> list[Listener]:
     """All ports or none."""
     # Before the first port opens: a certificate that cannot be read must leave none behind.
     context = context_of(config) if config.has_tls else None
-    plain = await _open(loop, "amqp", config.host, config.amqp_port, make_protocol, None)
+    plain = _open("amqp", config.host, config.amqp_port, gate, make_protocol, None)
     if context is None:
         return [plain]
     try:
-        return [plain, await _open(loop, "amqp/ssl", config.host, config.tls_port, make_protocol, context)]
+        return [plain, _open("amqp/ssl", config.host, config.tls_port, gate, make_protocol, context)]
     except BaseException:
         plain.close()
         raise
@@ -91,25 +88,23 @@ def _bind_all(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-async def _open(
-    loop: asyncio.AbstractEventLoop,
+def _open(
     protocol: str,
     host: str,
     port: int,
+    gate: Gate,
     make_protocol: Callable[[], asyncio.Protocol],
     context: ssl.SSLContext | None,
 ) -> Listener:
     sockets = bind(host, port)
     listener = Listener(protocol, host, sockets[0].getsockname()[1], tls=context)
-    timeout = None if context is None else TLS_HANDSHAKE_TIMEOUT
     for each in sockets:
         try:
-            server = await loop.create_server(
-                make_protocol, sock=each, ssl=context, backlog=BACKLOG, ssl_handshake_timeout=timeout
-            )
+            listener.entrances.append(gate.open(each, make_protocol, context))
         except OSError as error:
             # With SO_REUSEADDR a taken port may show only here, on listen().
             listener.close()
+            for left in sockets:
+                left.close()
             raise WarrenError(f"cannot listen on {host}:{port}: {reason_of(error)}") from error
-        listener.servers.append(server)
     return listener

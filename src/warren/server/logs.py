@@ -13,6 +13,10 @@ from warren.config import Config
 from warren.errors import WarrenError
 
 LINES: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# A line that goes on is indented, as those of a traceback have to be seen.
+_HARMLESS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029) if chr(code) not in "\t\n"
+} | {ord("\n"): "\n    "}
 
 
 class Log:
@@ -23,7 +27,7 @@ class Log:
 
     def open(self, config: Config) -> None:
         handler = _handler_of(config)
-        handler.setFormatter(_JsonLines() if config.log_format == "json" else logging.Formatter(LINES))
+        handler.setFormatter(_JsonLines() if config.log_format == "json" else LogFormatter(LINES))
         root = logging.getLogger()
         root.addHandler(handler)
         root.setLevel(config.log_level.upper())
@@ -42,6 +46,13 @@ def _handler_of(config: Config) -> logging.Handler:
         )
     except OSError as error:
         raise WarrenError(f"cannot write log_file {config.log_file}: {error.strerror}") from error
+
+
+class LogFormatter(logging.Formatter):
+    """Names that clients choose are logged: none may begin a line that looks like ours, or move the cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).translate(_HARMLESS)
 
 
 class _JsonLines(logging.Formatter):

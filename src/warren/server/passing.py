@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from warren.server.gate import address_of
 from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
-from warren.server.transport import address_of
 
 log = logging.getLogger("warren.cluster")
 
@@ -28,6 +28,7 @@ _AGAIN: Final = 0.2
 class Whereabouts:
     """Of the leader, as far as it is known."""
 
+    process: str
     replication: tuple[str, int]
     http: str
 
@@ -39,11 +40,19 @@ class Passage:
         self._leader = leader
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        # Clients that were passed on, and to which leader's process.
+        self._passed: dict[asyncio.Task[None], str] = {}
 
     async def open(self, host: str, amqp_port: int, http_port: int) -> None:
         self._servers.append(await asyncio.start_server(self._pass_client, host, amqp_port, limit=_PIECE))
         if http_port >= 0:
             self._servers.append(await asyncio.start_server(self._answer_http, host, http_port, limit=_HEAD_MAX))
+
+    def leave(self, process: str) -> None:
+        """That one leads, so clients of any other are to look for it: one that was stopped does not tell them."""
+        for task, other in list(self._passed.items()):
+            if other != process:
+                task.cancel()
 
     async def close(self) -> None:
         for server in self._servers:
@@ -65,8 +74,12 @@ class Passage:
         except (OSError, EOFError, TimeoutError, RuntimeError) as error:
             # The last is uvloop's, of a connection that has gone.
             log.debug("a client could not be passed on: %s", error)
+        except asyncio.CancelledError:
+            # The client is let go of below; nobody waits for this task but who cancelled it.
+            writer.transport.abort()
         finally:
             self._tasks.discard(task)
+            self._passed.pop(task, None)
             writer.close()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,6 +100,7 @@ class Passage:
                     async with asyncio.timeout(_PATIENCE):
                         reader, writer = await asyncio.open_connection(*leader.replication, limit=_PIECE)
                         await self._introduce(reader, writer, host, port)
+                        self._passed[asyncio.current_task()] = leader.process  # type: ignore[index]
                         return reader, writer
                 except (OSError, EOFError, TimeoutError) as error:
                     log.debug("the leader does not answer: %s", error)

@@ -15,6 +15,7 @@ from warren.broker.node import Node
 from warren.broker.session.connection import Connection
 from warren.errors import InternalError
 from warren.server.clock import Clock
+from warren.server.gate import Gate, address_of
 from warren.server.tls import subject_of
 
 log = logging.getLogger("warren.transport")
@@ -91,8 +92,11 @@ class AmqpTransport(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop,
         roster: Roster,
         turns: Turns,
+        gate: Gate,
         peer: tuple[str, int] | None = None,
     ) -> None:
+        self._gate = gate
+        self._descriptor = -1
         self._node = node
         # Whence it came first, if by way of another node.
         self._peer = peer
@@ -111,6 +115,7 @@ class AmqpTransport(asyncio.Protocol):
         self._roster.join(self)
         stream.set_write_buffer_limits(high=WRITE_HIGH_WATER, low=WRITE_LOW_WATER)
         plain_socket = stream.get_extra_info("socket")
+        self._descriptor = plain_socket.fileno()
         # Deliveries are already joined into one write per turn: waiting for more only adds delay.
         plain_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer_host, peer_port = self._peer or address_of(stream.get_extra_info("peername"))
@@ -155,6 +160,9 @@ class AmqpTransport(asyncio.Protocol):
         self._tell_lost()
 
     # The core's side.
+
+    def opened(self) -> None:
+        self._gate.proven(self._descriptor)
 
     def write(self, data: bytes) -> None:
         transport = self._transport
@@ -225,11 +233,3 @@ class AmqpTransport(asyncio.Protocol):
         """The core has a bug: say so once, and let it cost no more than this connection."""
         log.error("a connection failed unexpectedly and was dropped", exc_info=error)
         self.close(FAREWELL)
-
-
-def address_of(name: object) -> tuple[str, int]:
-    """Host and port of a socket's name; an IPv4 peer on an IPv6 socket is shown, and judged, as IPv4."""
-    if not isinstance(name, tuple) or len(name) < 2:
-        return "unknown", 0
-    host = str(name[0]).removeprefix("::ffff:") if "." in str(name[0]) else str(name[0])
-    return host.partition("%")[0], int(name[1])

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from warren.amqp.deliveries import Column, Deliveries, SparseColumn, SparseNumbers
-from warren.spark.schema import ARROW, HEADERS_TYPE, PROPERTIES, PROPERTIES_TYPE
+from warren.spark.arrow_schema import ARROW, HEADERS_TYPE, PROPERTIES_TYPE
+from warren.spark.schema import PROPERTIES
 
 _ZERO: Final = bytes(4)
 # What a timestamp of microseconds can hold, in seconds.

@@ -111,18 +111,18 @@ class Encoder:
         try:
             table = merge_headers(headers, raw_headers)
             name = self._options.deduplication_header
-            if name and (table is None or name not in table):
+            if name and (table is None or name not in table or self._options.new_ids):
                 table = {} if table is None else table
                 table[name] = Field("S", identity)
             values = {key: _value(key, value) for key, value in (given or {}).items()}
-            if values.get("delivery_mode") is None and self._sets_mode(given):
+            if self._sets_mode(given):
                 values["delivery_mode"] = 1 if self._options.persistent is False else _PERSISTENT
             return encode_properties(Properties(headers=table, **values))  # type: ignore[arg-type]
         except AmqpError as error:
             raise WarrenError(f"row {identity} cannot be sent: {error.explanation}") from error
 
     def _sets_mode(self, given: Mapping[str, object] | None) -> bool:
-        """A message that was read keeps its own mode unless the option says otherwise."""
+        """A message that was read keeps its own mode, or none, unless the option says otherwise."""
         return self._options.persistent is not None or given is None or "delivery_mode" not in given
 
 

@@ -42,6 +42,7 @@ WRITE_NAMES: Final = (
     "maxInFlight",
     "persistent",
     "deduplicationHeader",
+    "newIds",
     "timeout",
 )
 # Spark's own, which it hands to every sink.
@@ -63,6 +64,8 @@ PREFETCH_MAX: Final = 65_535
 IN_FLIGHT: Final = 5_000
 _SHORT_MAX: Final = 255
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
+# Of the headers with which a pipeline puts a message aside.
+MISFIT_PREFIX: Final = "x-misfit-"
 
 
 class ReadKind(Enum):
@@ -121,6 +124,8 @@ class WriteOptions:
     # None: persistent, unless the row says what it is.
     persistent: bool | None = None
     deduplication_header: str = DEDUPLICATION_HEADER
+    # Also for a row that has one already: that of the message it was made of, which others may be made of as well.
+    new_ids: bool = False
     timeout: float = TIMEOUT_SECONDS
 
 
@@ -180,6 +185,7 @@ def write_options(given: Mapping[str, str], columns: Iterable[str]) -> WriteOpti
         options.number("maxInFlight", IN_FLIGHT, 1, 1_000_000),
         options.flag("persistent", True) if options.text("persistent") else None,
         options.header("deduplicationHeader"),
+        options.flag("newIds", False),
         options.number("timeout", int(TIMEOUT_SECONDS), 1),
     )
 

@@ -17,13 +17,16 @@ class RangePartition(InputPartition):
 
 
 def split(ranges: Sequence[Range], least: int) -> list[Range]:
-    """At least so many, as Kafka's source does it: the longer a range the more pieces it is cut into."""
+    """So many, or as many as there are ranges, or messages: the longer a range the more pieces it is cut into."""
     ranges = [span for span in ranges if span.end > span.start]
-    total = sum(span.end - span.start for span in ranges)
+    counts = [1] * len(ranges)
+    for _ in range(min(least, sum(span.end - span.start for span in ranges)) - len(ranges)):
+        # The range with the largest pieces.
+        chosen = max(range(len(ranges)), key=lambda at: (ranges[at].end - ranges[at].start) / counts[at])
+        counts[chosen] += 1
     pieces: list[Range] = []
-    for span in ranges:
+    for span, count in zip(ranges, counts, strict=True):
         size = span.end - span.start
-        count = min(size, max(1, round(least * size / total)))
         edges = [span.start + size * number // count for number in range(count + 1)]
         pieces += [Range(span.name, *edge, span.place_header, archive=span.archive) for edge in pairwise(edges)]
     return pieces

@@ -20,11 +20,11 @@ from pyspark.sql.datasource import InputPartition
 
 from warren.client.connection import Client
 from warren.errors import WarrenError
+from warren.spark.arrow_schema import ARROW
 from warren.spark.columns import record_batch
 from warren.spark.consume import DataLoss
 from warren.spark.inbox import Inbox
 from warren.spark.options import ReadOptions
-from warren.spark.schema import ARROW
 
 # Of a file, and so of what is unacked at a time.
 FILE_ROWS: Final = 20_000

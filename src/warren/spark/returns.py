@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs
 
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.methods import BasicDeliver, BasicReturn
 from warren.client.session import frame_of
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
+from warren.spark.folders import write_parquet
 
 _DROPPED: Final = ("queue", "offset", "redelivered")
 
@@ -66,10 +65,4 @@ class CollectedReturns(Returns):
         table = pa.Table.from_batches([batch]).drop_columns(list(_DROPPED))
         table = table.append_column("reply_code", pa.array(self._codes, pa.int32()))
         table = table.append_column("reply_text", pa.array(self._texts, pa.string()))
-        is_uri = "://" in self._folder
-        system, folder = fs.FileSystem.from_uri(self._folder) if is_uri else (fs.LocalFileSystem(), self._folder)
-        system.create_dir(folder, recursive=True)
-        # Under a name that readers of Parquet skip until it is whole.
-        hidden = f"{folder}/_{self._name}"
-        pq.write_table(table, hidden, filesystem=system)
-        system.move(hidden, f"{folder}/{self._name}")
+        write_parquet(self._folder, self._name, table)

@@ -1,10 +1,8 @@
-"""The columns of a message, as Spark names them and as Arrow lays them out."""
+"""The columns of a message, as Spark names them."""
 
 from __future__ import annotations
 
 from typing import Final
-
-import pyarrow as pa
 
 # In the order of the wire. The fourteenth, headers, has columns of its own.
 PROPERTIES: Final = (
@@ -37,21 +35,3 @@ COLUMNS: Final = (
     ("headers_raw", "binary"),
 )
 DDL: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
-
-_ARROW_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
-PROPERTIES_TYPE: Final = pa.struct([pa.field(name, _ARROW_TYPES[kind]) for name, kind in PROPERTIES])
-HEADERS_TYPE: Final = pa.map_(pa.string(), pa.string())
-ARROW: Final = pa.schema(
-    [
-        ("body", pa.binary()),
-        ("exchange", pa.string()),
-        ("routing_key", pa.string()),
-        ("queue", pa.string()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("redelivered", pa.bool_()),
-        ("properties", PROPERTIES_TYPE),
-        ("headers", HEADERS_TYPE),
-        ("headers_raw", pa.binary()),
-    ]
-)

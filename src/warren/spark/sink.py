@@ -10,7 +10,15 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegralType,
+    NullType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from warren.errors import WarrenError
 from warren.spark.consume import open_client
@@ -18,7 +26,7 @@ from warren.spark.encode import LEFT_BEHIND, Encoder
 from warren.spark.options import OnReturn, WriteOptions
 from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
 from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturns, Returns
-from warren.spark.schema import PROPERTY_NAMES
+from warren.spark.schema import PROPERTIES, PROPERTY_NAMES
 
 _HEADERS: Final = "map<string,string>"
 
@@ -112,10 +120,23 @@ def _check_types(schema: StructType) -> None:
             raise WarrenError(f"column headers_raw is {kind.simpleString()} and must be binary")
         if field.name == "headers" and kind.simpleString() != _HEADERS:
             raise WarrenError(f"column headers is {kind.simpleString()} and must be {_HEADERS}")
+        if field.name in PROPERTY_NAMES:
+            _check_property(field.name, field.name, kind)
         if field.name == "properties":
             unknown = set(kind.names) - set(PROPERTY_NAMES) if isinstance(kind, StructType) else {"anything else"}
-            if unknown:
+            if unknown or not isinstance(kind, StructType):
                 raise WarrenError(f"column properties must be a struct of {', '.join(PROPERTY_NAMES)}")
+            for each in kind.fields:
+                _check_property(f"properties.{each.name}", each.name, each.dataType)
+
+
+def _check_property(column: str, name: str, kind: DataType) -> None:
+    """Workers would fail at the first row, four times, without a word about which column it is."""
+    is_number = dict(PROPERTIES)[name] != "string"
+    is_moment = name == "timestamp" and isinstance(kind, TimestampType)
+    if not is_moment and not isinstance(kind, (IntegralType if is_number else StringType, NullType)):
+        wanted = "a timestamp, or seconds as bigint" if name == "timestamp" else "int" if is_number else "string"
+        raise WarrenError(f"column {column} is {kind.simpleString()} and must be {wanted}")
 
 
 def _partition() -> int:

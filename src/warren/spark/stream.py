@@ -59,9 +59,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
         ends = self._target or self._ask(self._find_ends)
         self._check_not_behind(start, ends)
-        # Where a stream starts again, and where one that is new does.
-        known = {name: min(start.get(name, 0), end) for name, end in ends.items()}
-        return self._limit(known, ends, limit)
+        # A stream that is new to the query begins with the oldest message there is now. That is put into the checkpoint
+        # by a batch without any of its messages: later, retention may have taken some, and a batch must stay the same.
+        added = self._find_firsts([name for name in ends if name not in start])
+        known = {name: min(start[name], end) for name, end in ends.items() if name in start}
+        return {**self._limit(known, {name: ends[name] for name in known}, limit), **added}
 
     def reportLatestOffset(self) -> dict[str, int] | None:
         return self._latest or None
@@ -69,8 +71,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
         ranges = []
         archives = self._ask(self._find_archives)
+        added = self._find_firsts([name for name in end if name not in start])
         for name, after in end.items():
-            before = start.get(name, 0)
+            before = start[name] if name in start else min(added[name], after)
             # Behind its own end a stream was made anew, which is only let through where that may be: from its start.
             start_of_range = before if before <= after else 0
             ranges.append(Range(name, start_of_range, after, archive=archives.get(name, "")))
@@ -88,6 +91,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first, after = ends.first(name) or 0, ends.next(name) or 0
             found[name] = place_of(ends, name, self._options.start, first, after)
         return found
+
+    def _find_firsts(self, names: Sequence[str]) -> dict[str, int]:
+        return self._ask(lambda ends: {name: ends.first(name) or 0 for name in names}) if names else {}
 
     def _find_ends(self, ends: Ends) -> dict[str, int]:
         self._latest = {name: ends.next(name) or 0 for name in self._all_names(ends)}

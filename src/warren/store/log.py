@@ -24,7 +24,7 @@ from warren.store.lane import Lane
 from warren.store.pending import PendingRecords
 from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, SPARSE, LaneRun, Row, Segment, segment_name
-from warren.store.segment_files import SegmentFiles
+from warren.store.segment_files import OUT_OF_DESCRIPTORS, SegmentFiles
 from warren.store.streams import StreamLogs
 from warren.store.upkeep import Upkeep
 
@@ -40,8 +40,11 @@ LOAD_ROWS: Final[i64] = 1024
 HEAD_BYTES_MAX: Final[i64] = 64 * 1024 * 1024
 # Changes that may wait for the disk before queues stop granting credit (RabbitMQ's msg_store_credit_disc_bound).
 BEHIND_CHANGES: Final[i64] = 50_000
+UNSYNCED_MAX: Final[i64] = 64 * 1024 * 1024
 # A queue would have to get a million messages every second for twelve days before its sequences reach the next life's.
 _LIFE_BITS: Final[i64] = 40
+# Half of what an address within a segment can say.
+_SEGMENT_MAX: Final[i64] = 2**31
 
 
 class LogStore(Store):
@@ -65,6 +68,12 @@ class LogStore(Store):
         # Not yet handed to the operating system.
         self.pending = PendingRecords(self.active)
         self.written: i64 = 0
+        # In this life of the store, messages and streams together.
+        self.bytes_written: i64 = 0
+        self.bytes_synced: i64 = 0
+        self._bytes_syncing: i64 = 0
+        # Bytes that may wait for the disk before queues stop granting credit.
+        self.unsynced_max: i64 = UNSYNCED_MAX
         # The disk is nearly full: files go as soon as they can, whatever that costs.
         self.short_of_space = False
         # Once set, what was handed to the disk is in doubt, so nothing is written or called durable any more.
@@ -80,6 +89,8 @@ class LogStore(Store):
         # Entries that compaction moved while somebody holds them: old address to new.
         self.moved: dict[int, int] = {}
         self.files = SegmentFiles(disk)
+        # Others copy what is written here.
+        self.is_mirrored = False
         # Who keeps messages only, as tests do, has no definitions here.
         self.definitions: DefinitionsLog | None = None
         # The incarnations of queues of which the definitions say that they were deleted.
@@ -181,6 +192,10 @@ class LogStore(Store):
 
     def note_watermark(self, lane: Lane) -> None:
         self.pending.note_watermark(lane)
+        if self.is_mirrored:
+            # A node that takes over must know of it, or the message would come again as if for the first time.
+            self.position += 1
+            self.delivered_at = self.position
 
     def _append(self, kind: i64, payload: bytes) -> None:
         self.position += 1
@@ -213,6 +228,7 @@ class LogStore(Store):
         segment = self.active
         self.disk.append(segment.handle, data)
         segment.size += len(data)
+        self.bytes_written += len(data)
         self.written = self.position
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
@@ -229,7 +245,13 @@ class LogStore(Store):
     def roll(self) -> None:
         """Begin a new segment; the old one is only read from now on."""
         old = self.active
-        self.start_segment(old.number + 1, old.size)
+        try:
+            self.start_segment(old.number + 1, old.size)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS or old.size > _SEGMENT_MAX:
+                raise
+            # That passes: this one grows a little longer, and the next write tries again.
+            return
         self.seal(old)
         self.upkeep.consider(old)
 
@@ -284,6 +306,7 @@ class LogStore(Store):
         if self._syncing or self.written == self.synced or self.failure is not None:
             return None
         self._syncing = True
+        self._bytes_syncing = self.bytes_written
         segments = self._unsynced
         self._unsynced = []
         new_names = self.streams.takes_new_names() or self._new_names
@@ -302,6 +325,7 @@ class LogStore(Store):
     def sync_done(self, job: SyncJob) -> None:
         self._syncing = False
         self.synced = job.position
+        self.bytes_synced = self._bytes_syncing
         self._mark = job.mark
         if job.new_names:
             self.is_named = True
@@ -310,7 +334,12 @@ class LogStore(Store):
             self.definitions.sync_done()
 
     def is_behind(self) -> bool:
-        return self.position - self.synced > BEHIND_CHANGES
+        return (
+            self.position - self.synced > BEHIND_CHANGES or self.bytes_written - self.bytes_synced > self.unsynced_max
+        )
+
+    def is_swamped(self) -> bool:
+        return self.bytes_written - self.bytes_synced > 2 * self.unsynced_max
 
     def is_crowded(self) -> bool:
         """The heads of all queues together take too much memory: each keeps little."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from errno import EIO
+from errno import EIO, EMFILE, ENFILE
 from typing import Final
 
 from mypy_extensions import i64
@@ -11,6 +11,8 @@ from warren.store.disk import Disk
 from warren.store.segment import ROW_SIZE, LaneRun, Segment, index_name, segment_name
 
 _OPEN_FILES_MAX: Final = 256
+# Of this process and of the machine.
+OUT_OF_DESCRIPTORS: Final = (EMFILE, ENFILE)
 
 
 class SegmentFiles:
@@ -22,7 +24,7 @@ class SegmentFiles:
     def read(self, segment: Segment, offset: i64, size: i64) -> bytes | None:
         """None when the disk says that it cannot: that may pass, so nothing is given up for it."""
         if segment.handle < 0:
-            segment.handle = self._disk.open(segment_name(segment.number))
+            segment.handle = self._open_file(segment_name(segment.number))
             self.opened(segment)
         try:
             return self._disk.read(segment.handle, size, offset)
@@ -38,9 +40,20 @@ class SegmentFiles:
         if not run.is_in_file():
             return run.rows_in_memory(first, last)
         if segment.index_handle < 0:
-            segment.index_handle = self._disk.open(index_name(segment.number))
+            segment.index_handle = self._open_file(index_name(segment.number))
             self.opened(segment)
         return self._disk.read(segment.index_handle, (last - first) * ROW_SIZE, run.index_offset + first * ROW_SIZE)
+
+    def _open_file(self, name: str) -> int:
+        try:
+            return self._disk.open(name)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS or not self._open:
+                raise
+        # Ours can be opened again; whatever took the others cannot wait as well as we can.
+        for segment in list(self._open.values()):
+            self.close(segment)
+        return self._disk.open(name)
 
     def opened(self, segment: Segment) -> None:
         """What has an index is durable and only read: its files may be closed, and opened again, at any time."""

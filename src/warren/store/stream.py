@@ -106,6 +106,7 @@ class DiskStreamLog(StreamLog):
         self.logs.disk.append(segment.handle, data)
         self._remember(Block(segment, segment.size, data))
         segment.size += len(data)
+        self.logs.store.bytes_written += len(data)
         if is_new:
             self.retain(self.last_timestamp)
         return segment

@@ -18,6 +18,7 @@ from warren.spark.pipelines.graph import order_of_sinks, sources_of
 from warren.spark.pipelines.guarantees import AT_LEAST_ONCE, ONCE, guarantees
 from warren.spark.pipelines.pipeline import Pipeline
 from warren.spark.pipelines.read_file import PipelineMistakes, loads
+from warren.spark.pipelines.tables import start_option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,6 +81,49 @@ def test_the_sources_of_a_sink_are_found_through_all_views() -> None:
 def test_promises_depend_on_what_is_read_and_written() -> None:
     found = {(each.source, each.sink): each.promise for each in guarantees(DEFINITION)}
     assert found == {("orders", "publish"): AT_LEAST_ONCE, ("orders", "keep"): ONCE}
+
+
+FORMATS = """\
+pipeline: formats
+sources:
+  ticks: {format: rate, options: {rowsPerSecond: 5}}
+  orders: {stream: orders}
+sinks:
+  files: {from: ticks, format: orc, options: {path: out}}
+  rows: {from: orders, format: jdbc, options: {url: "jdbc:x:secret", dbtable: t}}
+"""
+
+
+def test_formats_of_sparks_promise_what_they_can_keep() -> None:
+    definition = loads(FORMATS, "f.yaml", Path("/base"))
+    found = [(each.source, each.sink, each.promise) for each in guarantees(definition)]
+    assert found == [("ticks", "files", ONCE), ("orders", "rows", AT_LEAST_ONCE)]
+    files, rows = (each.reason for each in guarantees(definition))
+    assert files == (
+        "the checkpoint holds the offsets, if rate can be read again from there; "
+        "Spark notes beside the files which of them count, and reads no others"
+    )
+    assert rows.endswith("; a batch that was interrupted is given to jdbc again, as a whole")
+    assert definition.options_of(definition.sinks["files"]) == {"path": "/base/out"}
+    # Options may hold a password.
+    assert "secret" not in draw_text(definition)
+    assert "rows  (format jdbc)" in draw_text(definition)
+
+
+@pytest.mark.parametrize(
+    ("start", "option"),
+    [
+        ("latest", ("startingOffsets", "latest")),
+        ("1200", ("startingOffsets", '{"orders": 1200}')),
+        ("{orders: 7}", ("startingOffsets", '{"orders": 7}')),
+        ("2026-05-01T12:00Z", ("startingTimestamp", "2026-05-01T12:00Z")),
+    ],
+)
+def test_a_stream_may_start_anywhere(start: str, option: tuple[str, str]) -> None:
+    text = RIGHT.replace("stream: orders\n", f"stream: orders\n    start: {start}\n    fail-on-data-loss: false\n", 1)
+    source = loads(text, "f.yaml", Path("/base")).sources["orders"]
+    assert start_option(source.start, "orders") == option
+    assert not source.fail_on_data_loss
 
 
 def test_the_command_draws_and_writes_the_picture(tmp_path: Path) -> None:

@@ -29,6 +29,16 @@ def test_rows_are_added_up_and_a_batch_counts_once() -> None:
     status.take(report(1, 0))
     assert (status.rows, status.batch, status.batch_ms) == (150, 1, 120)
     assert status.rows_per_second() == 15.0
+    # As Spark Connect has it.
+    status.take({"batchId": 2, "sources": [{"numInputRows": 3}, {"numInputRows": 4}]})
+    assert status.rows == 157
+
+
+def test_rows_that_came_too_late_are_counted() -> None:
+    status = QueryStatus("totals", ["orders"], "exchange totals")
+    status.take(report(0, 100, stateOperators=[{"numRowsDroppedByWatermark": 2}, {"numRowsDroppedByWatermark": 1}]))
+    status.take(report(1, 10, stateOperators=[{"numRowsTotal": 4}]))
+    assert status.as_data()["late"] == 3
 
 
 @pytest.mark.parametrize(
@@ -49,6 +59,10 @@ def test_the_lag_is_what_is_there_and_not_read(source: dict[str, Any], lag: int 
 def test_misfits_of_all_sources_are_added_up() -> None:
     observed = {"misfits_orders": {"misfits": 2}, "misfits_clicks": {"misfits": 1}, "mine": {"misfits": 9}}
     assert misfits_of({"observedMetrics": observed}) == 3
+    # As Spark Connect has it.
+    field = {"name": "misfits", "type": "long", "nullable": False, "metadata": {}}
+    connected = {"misfits_orders": {"values": [4], "schema": {"type": "struct", "fields": [field]}}}
+    assert misfits_of({"observedMetrics": connected}) == 4
 
 
 def test_of_spark_s_errors_one_line_is_left() -> None:

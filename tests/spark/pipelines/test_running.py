@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pika
 import pyarrow as pa
 import pyarrow.dataset as dataset
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from tests.cli.serving import environment, run_warren
 from tests.management.asking import Asking
@@ -22,9 +23,11 @@ from tests.spark.broker_under_test import BrokerUnderTest
 from warren import Broker
 from warren.errors import WarrenError
 from warren.spark import Pipeline
-from warren.spark.pipelines.read_file import load
+from warren.spark.pipelines.model import Definition, Source, SourceKind
+from warren.spark.pipelines.read_file import load, loads
 from warren.spark.pipelines.runner import run
 from warren.spark.pipelines.state import State
+from warren.spark.pipelines.tables import _files_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,6 +123,9 @@ def test_killed_in_the_middle_its_outputs_are_those_of_an_undisturbed_run(
         os.killpg(runner.pid, signal.SIGKILL)
         runner.wait()
     assert 0 < node.count(out) < count - 1
+    # What Java and Spark have to say does not get between the lines of a table.
+    assert "Spark" not in (tmp_path / "log").read_text()
+    assert "Spark" in State(load(file).folder).log_file.read_text()
     state = State(load(file).folder).read()
     assert state is not None
     assert state["state"] == "killed"
@@ -199,9 +205,10 @@ sources:
 views:
   joined: SELECT entries.id, words.meaning FROM entries JOIN words ON entries.word = words.word
   counted: SELECT meaning, count(*) AS n FROM joined GROUP BY meaning
+  twice: SELECT explode(array(body, upper(body))) AS body, headers FROM notes
 sinks:
   shown: {{from: counted, console: true, mode: complete}}
-  out: {{from: notes, queue: kinds.out}}
+  out: {{from: twice, queue: kinds.out}}
 dead-letters:
   exchange: kinds.dead
   routing-key: misfit
@@ -212,7 +219,9 @@ def test_files_tables_texts_and_the_terminal_are_sources_and_sinks_too(
     spark: SparkSession, node: BrokerUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = node.make()
-    node.publish(stream, [b"tea", b"much too long"])
+    node.publish(stream, [b"tea", b"much too long"], pika.BasicProperties(headers={"x-deduplication-header": "of tea"}))
+    # What is made of one message is more than one.
+    node.declare("kinds.out", **{"x-message-deduplication": True})
     with node.channel() as channel:
         channel.exchange_declare("kinds.dead", "topic", durable=True)
         channel.queue_declare("kinds.misfits", durable=True)
@@ -224,7 +233,7 @@ def test_files_tables_texts_and_the_terminal_are_sources_and_sinks_too(
     (tmp_path / "kinds.yaml").write_text(KINDS.format(broker=node.uri, stream=stream))
     status = run(load(tmp_path / "kinds.yaml"), once=True, spark=spark)
     assert status["state"] == "finished"
-    assert [body for _, _, body in node.get_all("kinds.out")] == [b"tea"]
+    assert [body for _, _, body in node.get_all("kinds.out")] == [b"tea", b"TEA"]
     ((_, properties, body),) = node.get_all("kinds.misfits")
     assert (body, properties.headers["x-misfit-reason"]) == (
         b"much too long",
@@ -235,18 +244,136 @@ def test_files_tables_texts_and_the_terminal_are_sources_and_sinks_too(
     assert {"beer    │ 1", "tea     │ 2"} <= {line.strip("│ \n") for line in shown.splitlines()}
 
 
-def test_a_mistake_that_only_spark_can_find_is_told_in_one_line(
+MISTAKEN = """\
+pipeline: mistaken
+broker: {broker}
+folder: {folder}
+sources: {{notes: {{stream: {stream}}}}}
+views:
+  wrong: |
+    SELECT body,
+      amont FROM (SELECT * FROM notes)
+  odd: SELECT body, '9' AS priority FROM notes
+sinks:
+  out: {{from: {view}, queue: mistaken.out}}
+"""
+
+
+def test_a_mistake_that_only_spark_can_find_is_told_in_one_line_with_its_place(
     spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
 ) -> None:
-    pipeline = Pipeline("mistaken", broker=node.uri, folder=tmp_path)
-    pipeline.source("notes", stream=node.make()).view("wrong", "SELECT amont FROM notes")
-    pipeline.sink("out", "wrong", queue="mistaken.out")
-    with pytest.raises(WarrenError, match=r'query "out": \[UNRESOLVED_COLUMN.*`amont`.*') as found:
+    stream = node.make()
+    for view, told in (
+        ("wrong", r'^p.yaml:8: view "wrong": \[UNRESOLVED_COLUMN.*`amont`.*'),
+        ("odd", r'^p.yaml:11: sink "out": column priority is string and must be int$'),
+    ):
+        text = MISTAKEN.format(broker=node.uri, folder=tmp_path, stream=stream, view=view)
+        with pytest.raises(WarrenError, match=told) as found:
+            run(loads(text, "p.yaml", tmp_path), once=True, spark=spark)
+        assert "\n" not in str(found.value)
+        status = State(tmp_path).read()
+        assert status is not None
+        assert (status["state"], status["error"]) == ("failed", str(found.value))
+
+
+def test_a_column_that_is_added_is_there_in_parquet_and_delta_and_one_that_changes_is_refused(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream = node.make()
+
+    def run_with(columns: str) -> None:
+        pipeline = Pipeline("widened", broker=node.uri, folder=tmp_path / "state", restart={"attempts": 0})
+        pipeline.source("orders", stream=stream, schema="id BIGINT, amount DOUBLE", on_error="drop")
+        pipeline.view("chosen", f"SELECT {columns} FROM orders")
+        pipeline.sink("lake", "chosen", delta=str(tmp_path / "delta"))
+        pipeline.sink("files", "chosen", parquet=str(tmp_path / "table"))
         pipeline.run(once=True, spark=spark)
-    assert "\n" not in str(found.value)
-    status = State(tmp_path).read()
-    assert status is not None
-    assert (status["state"], status["error"]) == ("failed", str(found.value))
+
+    node.publish(stream, orders(0, 2))
+    run_with("id")
+    node.publish(stream, orders(2, 4))
+    run_with("id, amount")
+    expected = [
+        {"id": 0, "amount": None},
+        {"id": 1, "amount": None},
+        {"id": 2, "amount": 1.0},
+        {"id": 3, "amount": 1.5},
+    ]
+    lake = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table().sort_by("id").to_pylist()
+    files = frame_at(spark, tmp_path / "table").orderBy("id").collect()
+    assert (lake, [row.asDict() for row in files]) == (expected, expected)
+    node.publish(stream, orders(4, 5))
+    with pytest.raises(
+        WarrenError, match=r"the column id of .*(delta|table) is bigint and would become string: cast it"
+    ):
+        run_with("string(id) AS id")
+    run_with("id, amount")
+    assert kept(tmp_path) == list(range(5))
+
+
+def test_changes_keep_a_table_up_to_date_and_a_log_of_them_all(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    stream = node.make()
+    pipeline = Pipeline("changes", broker=node.uri, folder=tmp_path / "state", restart={"attempts": 0})
+    pipeline.source("changes", stream=stream, schema="id BIGINT, n BIGINT, op STRING, city STRING, at TIMESTAMP",
+                    on_error="drop", max_rows=4)  # fmt: skip
+    pipeline.view("plain", "SELECT id, n, op, city, at FROM changes")
+    pipeline.sink("now", "plain", delta=str(tmp_path / "now"), mode="upsert", keys=["id"], order_by="n",
+                  delete_when="op = 'd'")  # fmt: skip
+    pipeline.sink("log", "plain", delta=str(tmp_path / "log"), partition_by=["city"])
+    steps = [(1, 1, "c", "a b"), (2, 2, "c", "x/y"), (1, 3, "u", "50 %"), (3, 4, "c", None), (2, 6, "d", "x/y"),
+             (1, 5, "u", "é"), (3, 2, "u", "stale"), (4, 7, "c", "=")]  # fmt: skip
+    bodies = [
+        json.dumps({"id": key, "n": n, "op": op, "city": city, "at": f"2026-11-15T12:00:0{n}.25Z"}).encode()
+        for key, n, op, city in steps
+    ]
+    for some in (bodies[:4], bodies[4:]):
+        node.publish(stream, some)
+        pipeline.run(once=True, spark=spark)
+    now = DeltaTable(str(tmp_path / "now")).to_pyarrow_table().sort_by("id").to_pylist()
+    assert [(row["id"], row["n"], row["city"]) for row in now] == [(1, 5, "é"), (3, 4, None), (4, 7, "=")]
+    log = DeltaTable(str(tmp_path / "log"))
+    rows = log.to_pyarrow_table().to_pylist()
+    assert sorted((row["n"], row["id"], row["op"], row["city"] or "") for row in rows) == sorted(
+        (n, key, op, city or "") for key, n, op, city in steps
+    )
+    assert {row["at"].isoformat() for row in rows if row["n"] == 1} == {"2026-11-15T12:00:01.250000+00:00"}
+    assert sum(pa.table(log.get_add_actions()).column("num_records").to_pylist()) == 8
+
+
+def test_any_format_that_spark_has_is_a_source_and_a_sink(
+    spark: SparkSession, node: BrokerUnderTest, tmp_path: Path
+) -> None:
+    """ORC, and a database over JDBC: the jars of both come with PySpark."""
+    # Where Derby would put its log otherwise is the folder that tests are run in.
+    java: Any = spark._jvm
+    java.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    stream, out = node.make(), "formats.out"
+    node.publish(stream, orders(0, 6))
+    database = {"url": "jdbc:derby:memory:formats;create=true", "dbtable": "orders"}
+    pipeline = Pipeline("formats", broker=node.uri, folder=tmp_path / "one")
+    pipeline.source(
+        "orders", stream=stream, schema="id BIGINT, amount DOUBLE", on_error="drop", start=1, min_partitions=3
+    )
+    pipeline.view("plain", "SELECT id, amount FROM orders")
+    pipeline.sink("files", "plain", format="orc", options={"path": str(tmp_path / "orc")})
+    pipeline.sink("rows", "plain", format="jdbc", options=database)
+    assert pipeline.run(once=True, spark=spark)["rows"] == 10
+    back = Pipeline("back", broker=node.uri, folder=tmp_path / "two")
+    back.source("files", format="orc", options={"path": str(tmp_path / "orc")}, schema="id BIGINT, amount DOUBLE")
+    back.source("rows", format="jdbc", options=database, as_="table")
+    back.view("both", "SELECT files.id, rows.amount FROM files JOIN rows ON files.id = rows.id")
+    back.sink("out", "both", queue=out)
+    assert back.run(once=True, spark=spark)["rows"] == 5
+    found = [json.loads(body) for _, _, body in node.get_all(out)]
+    assert sorted(found, key=lambda row: row["id"]) == [{"id": n, "amount": n / 2} for n in range(1, 6)]
+
+
+def frame_at(spark: SparkSession, folder: Path) -> DataFrame:
+    """As a pipeline reads it."""
+    definition = Definition("reader", folder)
+    return _files_frame(spark, definition, Source("rows", SourceKind.PARQUET, str(folder), is_table=True))
 
 
 def test_partitions_of_a_super_stream_are_one_source(
@@ -295,6 +422,8 @@ def test_a_source_may_want_to_fail_and_then_nothing_is_written_or_tried_again(
     with pytest.raises(WarrenError, match=told) as found:
         pipeline.run(once=True, spark=spark)
     assert "\n" not in str(found.value)
+    assert str(found.value).endswith(f"; the trace is in {tmp_path}/spark.log")
+    assert "Traceback (most recent call last)" in (tmp_path / "spark.log").read_text()
     status = State(tmp_path).read()
     assert status is not None
     assert status["queries"][0]["restarts"] == 0

@@ -43,10 +43,11 @@ def name_reply_address(channel: Channel, message: Message) -> None:
 
 
 def deliver_reply(node: House, message: Message) -> bool:
-    """To the requester if it is still there; False when there is none. Nothing is kept for one who left."""
+    """To the requester if it is still there and reads; False otherwise. Nothing is kept for one who left."""
     channel = node.reply_channels.get(message.origin.keys[0])
-    if channel is None or channel.reply_consumer is None:
+    if channel is None or channel.reply_consumer is None or channel.connection.is_unread():
         return False
+    channel.connection.owes(message.body_size)
     consumer = channel.reply_consumer
     consumer.send(Entry(message, consumer.queue, 0, NEVER), channel.unacked.skip())
     return True

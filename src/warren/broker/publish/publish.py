@@ -289,7 +289,7 @@ def deliver_to_queues(
     is_kept = said & IS_KEPT != 0
     if is_kept and node.store.is_behind():
         for queue in queues:
-            channel.credit.spend(queue)
+            channel.credit.spend(queue, message.body_size)
     if observer is not None:
         observer.answered(seqno, is_kept)
     if seqno == 0:

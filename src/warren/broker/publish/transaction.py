@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
     from warren.broker.session.channel import Channel
 
+# Bytes of memory that a message of a transaction takes besides its body.
+_EACH: Final[i64] = 512
+
 
 class ChannelTransaction(Transaction):
     def __init__(self, channel: Channel) -> None:
         super().__init__()
         self.channel = channel
         self._publishes: list[Delivery] = []
+        # What they take, bodies and a little for each.
+        self._held: i64 = 0
         self._settlements: list[tuple[int, Entry, int]] = []
         self._refused = False
         self._seqno: i64 = 0
@@ -37,6 +42,15 @@ class ChannelTransaction(Transaction):
         self._publishes.append(delivery)
         if delivery.observer is not None:
             delivery.observer.held()
+        size = delivery.message.body_size + _EACH
+        self._held += size
+        self.channel.connection.count_unfinished(size)
+
+    def _take_publishes(self) -> list[Delivery]:
+        publishes, self._publishes = self._publishes, []
+        self.channel.connection.count_unfinished(-self._held)
+        self._held = 0
+        return publishes
 
     def settle(self, tag: i64, entry: Entry, outcome: int) -> None:
         self._settlements.append((tag, entry, outcome))
@@ -54,7 +68,7 @@ class ChannelTransaction(Transaction):
     def commit(self) -> None:
         """Deliver, settle, and answer once every message is where a confirm would say it is."""
         channel = self.channel
-        publishes, self._publishes = self._publishes, []
+        publishes = self._take_publishes()
         settlements = self._take_settlements()
         self._refused = False
         self.committing = True
@@ -106,8 +120,7 @@ class ChannelTransaction(Transaction):
         self.channel.connection.send(replies.tx_rollback_ok(self.channel.number))
 
     def _abandon_publishes(self, how: str) -> None:
-        publishes, self._publishes = self._publishes, []
-        for delivery in publishes:
+        for delivery in self._take_publishes():
             if delivery.observer is not None:
                 delivery.observer.abandoned(how)
 

@@ -96,10 +96,6 @@ def new_browser(channel: Recipient, queue: Queue, tag: str, method: BasicConsume
     field = method.arguments.get(BROWSE)
     if field is not None and field.tag != "t":
         raise PreconditionFailed(f"invalid arg '{BROWSE}' for {what}: {{unacceptable_type,{type_name(field.tag)}}}")
-    if queue.max_priority > 0:
-        raise PreconditionFailed(
-            f"browsing is not supported by {what}: it has priorities, so the next delivery is not the next sequence"
-        )
     if channel.consumer_prefetch == 0:
         raise PreconditionFailed(f"consumer prefetch count is not set for browsing {what}")
     if method.no_ack:

@@ -42,6 +42,8 @@ class Outlet:
         self.pending_output: i64 = 0
         self.paused_writing = False
         self.has_room = True
+        # What the client asked for and has not read, deliveries aside: those stop when there is no room.
+        self.unread: i64 = 0
         self.sent_bytes: i64 = 0
         self.sent_writes: i64 = 0
 
@@ -72,7 +74,17 @@ class Outlet:
         if self.stage == CLOSED:
             return
         self.output().write(frames)
-        self.wrote(len(frames))
+        size: i64 = len(frames)
+        self.wrote(size)
+        self.owes(size)
+
+    def owes(self, size: i64) -> None:
+        self.unread += size
+        if self.is_unread():
+            self.hold_unread()
+
+    def is_unread(self) -> bool:
+        return self.unread > self._yard.settings.unread_max
 
     def flush(self) -> None:
         """Hand all output to the socket: once per turn, whatever happened in it."""
@@ -90,8 +102,10 @@ class Outlet:
             return
         if data:
             self.wire.write(data)
-        if not self.has_room and not self.paused_writing:
-            self.make_room()
+        if not self.paused_writing:
+            self._was_read()
+            if not self.has_room:
+                self.make_room()
 
     def _flush_large(self) -> None:
         pieces, self._large = self._large, []
@@ -106,8 +120,21 @@ class Outlet:
 
     def resume_writing(self) -> None:
         self.paused_writing = False
+        self._was_read()
         if self.pending_output <= OUTPUT_HIGH:
             self.make_room()
+
+    def _was_read(self) -> None:
+        was_unread = self.is_unread()
+        self.unread = 0
+        if was_unread:
+            self.release_unread()
+
+    def hold_unread(self) -> None:
+        """The client does not read its answers: it must not ask for more."""
+
+    def release_unread(self) -> None:
+        """It has read them."""
 
     def make_room(self) -> None:
         self.has_room = True

@@ -74,6 +74,14 @@ class PriorityBacking(Backing):
     def settle(self, entry: Entry) -> None:
         self._level(entry.message).settle(entry)
 
+    def settle_to(self, sequence: i64) -> i64:
+        count: i64 = 0
+        for level in self.levels:
+            length, body_bytes = level.length, level.body_bytes
+            count += level.settle_to(sequence)
+            self._follow(level, length, body_bytes)
+        return count
+
     def purge(self) -> i64:
         count = self.length
         for level in self.levels:

@@ -406,7 +406,7 @@ class Queue(Destination):
             self.retry = Retry(self)
 
     def _options(self) -> QueueOptions:
-        options = QueueOptions(self.arguments, self.effective_policy, self.type)
+        options = QueueOptions(self.arguments, self.effective_policy, self.type, self.node.settings.delivery_limit)
         if options.consumer_timeout < 0:
             options.consumer_timeout = self.node.settings.consumer_timeout_ms
         return options

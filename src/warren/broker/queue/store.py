@@ -23,6 +23,8 @@ class Store:
     def __init__(self) -> None:
         self.position: i64 = 0
         self.synced: i64 = 0
+        # Where it is copied to other nodes: the position at which what was delivered would be known there to have been.
+        self.delivered_at: i64 = 0
         # Whether there are files that an archive can be made of.
         self.can_archive = False
 
@@ -46,6 +48,10 @@ class Store:
 
     def write(self) -> None:
         """Hand everything so far to the operating system: called before anything goes out on a socket."""
+
+    def is_swamped(self) -> bool:
+        """True while it is so far behind that nothing more should come at all."""
+        return False
 
     def is_behind(self) -> bool:
         """True while the disk cannot follow: queues then stop granting credit."""

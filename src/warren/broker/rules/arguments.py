@@ -100,7 +100,8 @@ def compare_flag(key: str, now: bool, before: bool, what: str) -> None:
 class QueueOptions:
     """What the arguments and the policies of a queue come down to. -1 = no such limit."""
 
-    def __init__(self, arguments: Table, policy: dict[str, object], type_: str) -> None:
+    def __init__(self, arguments: Table, policy: dict[str, object], type_: str, delivery_limit: int) -> None:
+        """The last is that of quorum queues which say nothing of it."""
         self.ttl: i64 = _least("message-ttl", arguments, policy)
         self.expires: i64 = _least("expires", arguments, policy)
         self.max_length: i64 = _least("max-length", arguments, policy)
@@ -121,9 +122,12 @@ class QueueOptions:
         self.retry_max: i64 = _least("delayed-retry-max", arguments, policy)
         if self.retry_type == "disabled":
             self.retry_min = -1
+        retry_limit = _least("delayed-retry-limit", arguments, policy)
+        is_limited = SETTINGS["delivery-limit"].argument in arguments or "delivery-limit" in policy or retry_limit >= 0
         if type_ != QUORUM:
             self.delivery_limit = -1
-        retry_limit = _least("delayed-retry-limit", arguments, policy)
+        elif not is_limited:
+            self.delivery_limit = delivery_limit
         if retry_limit >= 0 and (self.delivery_limit < 0 or retry_limit < self.delivery_limit):
             self.delivery_limit = retry_limit
         self.rejects_when_full = self.overflow != "drop-head"

@@ -1,6 +1,8 @@
-"""Logins that were tried, by protocol and by where from; too many wrong ones from one place have to wait.
+"""Logins that were tried, by protocol and by who from where; after too many wrong ones nothing new is tried for them.
 
-Passwords are slow to check on purpose, but not slow enough for somebody who tries for days.
+Passwords are slow to check on purpose, but not slow enough for somebody who tries for days. What is limited is one
+user's name at one address, and less strictly the address: whoever guesses shuts out nobody but themselves. Whoever has
+logged in before is recognised without a check, and never kept waiting.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from typing import Final
 from mypy_extensions import i64
 
 WINDOW_MS: Final[i64] = 60_000
-# Addresses are the peers' own choice: what is remembered about them is bounded.
+# Names and addresses are the peers' own choice: what is remembered about them is bounded.
 _SOURCES_MAX: Final = 10_000
+# So many times as many of all names together as of one, from the same address.
+ALL_NAMES: Final = 4
 
 
 class Attempts:
@@ -25,39 +29,66 @@ class _Source:
         # The window in which `failed` counts.
         self.since: i64 = since
         self.failed: i64 = 0
+        # Being checked: any of them may be wrong.
+        self.open: i64 = 0
 
 
 class Logins:
     def __init__(self, failures_max: int) -> None:
-        # In a minute from one address; 0 = any number.
+        # In a minute, of one name from one address; 0 = any number.
         self.failures_max: i64 = failures_max
         self.by_protocol: dict[str, Attempts] = {}
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[tuple[str, str], _Source] = {}
 
-    def noted(self, protocol: str, address: str, is_right: bool, now: i64) -> None:
+    def begin(self, address: str, user: str, now: i64) -> i64:
+        """0 when this one may be tried, and `noted` comes after it; else milliseconds until it may."""
+        if self.failures_max == 0:
+            return 0
+        named, any_name = self._source(address, user, now), self._source(address, "", now)
+        wait: i64 = 0
+        if named.failed + named.open >= self.failures_max:
+            wait = named.since + WINDOW_MS - now
+        elif any_name.failed + any_name.open >= self.failures_max * ALL_NAMES:
+            wait = any_name.since + WINDOW_MS - now
+        if wait > 0:
+            return wait
+        named.open += 1
+        any_name.open += 1
+        return 0
+
+    def noted(self, protocol: str, address: str, user: str, is_right: bool, now: i64) -> None:
+        """How one went that was begun."""
+        self.counted(protocol, is_right)
+        if self.failures_max == 0:
+            return
+        for name in (user, ""):
+            source = self._source(address, name, now)
+            source.open = max(source.open - 1, 0)
+            if not is_right:
+                source.failed += 1
+
+    def counted(self, protocol: str, is_right: bool) -> None:
         attempts = self.by_protocol.get(protocol)
         if attempts is None:
             attempts = Attempts()
             self.by_protocol[protocol] = attempts
         if is_right:
             attempts.succeeded += 1
-            return
-        attempts.failed += 1
-        source = self._sources.get(address)
-        if source is None or now - source.since >= WINDOW_MS:
-            self._sources.pop(address, None)
+        else:
+            attempts.failed += 1
+
+    def _source(self, address: str, user: str, now: i64) -> _Source:
+        key = (address, user)
+        source = self._sources.get(key)
+        if source is None:
             source = _Source(now)
-            self._sources[address] = source
+            self._sources[key] = source
             if len(self._sources) > _SOURCES_MAX:
                 del self._sources[next(iter(self._sources))]
-        source.failed += 1
-
-    def wait_of(self, address: str, now: i64) -> i64:
-        """Milliseconds until logins from this address are looked at again; 0 = now."""
-        source = self._sources.get(address)
-        if source is None or self.failures_max == 0 or source.failed < self.failures_max:
-            return 0
-        return max(source.since + WINDOW_MS - now, 0)
+        elif now - source.since >= WINDOW_MS:
+            source.since = now
+            source.failed = 0
+        return source
 
     def reset(self) -> None:
         self.by_protocol.clear()

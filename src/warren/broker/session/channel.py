@@ -40,6 +40,8 @@ class Content:
         self.has_header = False
         self.body_size: i64 = 0
         self.received: i64 = 0
+        # Of these, what counts as held.
+        self.kept: i64 = 0
         # All that has come. Joining many MB when the last frame is here would keep everybody waiting; this does not
         # even copy them.
         self.whole = BytesIO()
@@ -118,6 +120,15 @@ class Channel(Recipient):
             return rechannel(message.content, self.number)
         return message.content
 
+    # -- what clients send ----------------------------------------------------------------------------------------
+
+    def take_content(self) -> Content | None:
+        """The one that was on its way, if there was one: it is finished, or never will be."""
+        content, self.content = self.content, None
+        if content is not None:
+            self.connection.count_unfinished(-content.kept)
+        return content
+
     # -- names -----------------------------------------------------------------------------------------------------
 
     def queue_name(self, name: str) -> str:
@@ -152,7 +163,7 @@ class Channel(Recipient):
         self.is_closed = True
         self.connection.node.counters.channel_closed(self.counters)
         self.connection.node.events.channel("closed", self)
-        self.content = None
+        self.take_content()
         self.close_reply_queue()
         self.stop_consuming()
         held: list[Entry] = [] if self.transaction is None else self.transaction.abandon()

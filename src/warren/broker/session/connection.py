@@ -79,10 +79,13 @@ class Connection(Outlet):
         # Reasons not to handle what is read.
         self.awaiting_password = False
         self.blocked_by_alarm = False
+        self._is_held_unread = False
         self._paused_reading = False
         self._waits_for_turn = False
         self._turn_bytes: i64 = 0
         self.last_throttled: i64 = -1
+        # Bytes of bodies whose rest is still to come, and of transactions.
+        self.unfinished: i64 = 0
         # Statistics and heartbeats.
         self.received_bytes: i64 = 0
         self.received_reads: i64 = 0
@@ -126,6 +129,13 @@ class Connection(Outlet):
         self.node.counters.channels_opened += 1
         self.node.events.channel("created", channel)
         self.send(replies.channel_open_ok(number))
+
+    def count_unfinished(self, size: i64) -> None:
+        """So many bytes more, or less, of messages that have not come to their end or are not committed."""
+        self.unfinished += size
+        self.node.unfinished += size
+        if size > 0:
+            self.node.limit_unfinished()
 
     def forget_channel(self, channel: Channel) -> None:
         self.channels.pop(channel.number, None)
@@ -174,6 +184,22 @@ class Connection(Outlet):
             self.send(replies.unblocked())
         self._release_if_possible()
 
+    def hold_unread(self) -> None:
+        # One within the broker reads whatever it asked for.
+        if self._is_held_unread or self.stage != RUNNING or self.identity < 0:
+            return
+        self._is_held_unread = True
+        self.node.timers.schedule(self.timer, self.node.now + self.node.settings.unread_timeout_ms)
+        self._hold_if_needed()
+
+    def release_unread(self) -> None:
+        if not self._is_held_unread:
+            return
+        self._is_held_unread = False
+        if self.stage == RUNNING:
+            self.node.timers.cancel(self.timer)
+        self._release_if_possible()
+
     def is_out_of_credit(self) -> bool:
         for channel in self.channels.values():
             if channel.credit.exhausted > 0:
@@ -187,7 +213,9 @@ class Connection(Outlet):
         self.last_throttled = self.node.now
 
     def _release_if_possible(self) -> None:
-        if not self._paused_reading or self.blocked_by_alarm or self.is_out_of_credit() or self.stage == CLOSED:
+        if not self._paused_reading or self.blocked_by_alarm or self._is_held_unread or self.stage == CLOSED:
+            return
+        if self.is_out_of_credit():
             return
         self._paused_reading = False
         self.last_throttled = self.node.now
@@ -253,6 +281,7 @@ class Connection(Outlet):
         self.stage = CLOSING
         # Whatever held the reader, close-ok must be heard.
         self.blocked_by_alarm = False
+        self._is_held_unread = False
         self._release_if_possible()
         self.send(replies.close(error.code, error.reply_text, method_id))
         # Without frames there is no close-ok to wait for.

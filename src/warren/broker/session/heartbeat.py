@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.amqp.constants import HEARTBEAT_FRAME
-from warren.broker.queue.outlet import CLOSED, STARTING
+from warren.broker.queue.outlet import CLOSED, RUNNING, STARTING
 from warren.broker.timers import Timer
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _ERROR: Final = 40
 
 
 class ConnectionTimer(Timer):
-    """The deadline of whatever the connection is in the middle of: handshake or close."""
+    """The deadline of whatever the connection is in the middle of: handshake, close, or leaving answers unread."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
@@ -28,6 +28,8 @@ class ConnectionTimer(Timer):
         connection = self.connection
         if connection.stage == STARTING:
             connection.node.host.log(_WARNING, f"closing {connection.name}: handshake timeout")
+        elif connection.stage == RUNNING:
+            connection.node.host.log(_WARNING, f"closing {connection.name}: it does not read its answers")
         connection.end()
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
+from warren.amqp.constants import BASIC_PUBLISH
 from warren.broker.queue.store import Store
 from warren.broker.rules.logins import Logins
 from warren.broker.session.guard import GuardedInterceptor
@@ -11,7 +14,7 @@ from warren.broker.session.observer import Watching
 from warren.broker.settings import Settings
 from warren.broker.vhost.realm import Realm
 from warren.broker.world import Host, Recorder
-from warren.errors import NO_METHOD, NotAllowed
+from warren.errors import NO_METHOD, NotAllowed, ResourceError
 
 if TYPE_CHECKING:
     from warren.broker.queue.entry import Entry
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 _INFO: Final = 20
 # As publishers are told of them.
 _ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors", "replication": "nodes in sync"}
+
+
+def unfinished_of(connection: Connection) -> int:
+    return connection.unfinished
 
 
 class House(Realm):
@@ -48,6 +55,7 @@ class House(Realm):
         self.intercepts_ack = False
         self.connections: dict[int, Connection] = {}
         self._user_connections: dict[str, int] = {}
+        self.open_connections = 0
         self.reply_channels: dict[str, Channel] = {}
         self.alarms: dict[str, bool] = {}
         self.alarmed = False
@@ -56,6 +64,8 @@ class House(Realm):
         self.answering: list[Confirms] = []
         # Channels that queues owe credit.
         self.in_debt: dict[Credit, bool] = {}
+        # Bytes of bodies whose rest is still to come and of transactions, on all connections.
+        self.unfinished: i64 = 0
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -63,6 +73,7 @@ class House(Realm):
         vhost = connection.vhost
         if vhost is not None:
             vhost.connections += 1
+        self.open_connections += 1
         self.counters.connections_opened += 1
         self.events.connection("created", connection)
         place = "" if vhost is None else vhost.name
@@ -73,6 +84,7 @@ class House(Realm):
         if self.connections.pop(connection.identity, None) is None or connection.vhost is None:
             return
         connection.vhost.connections -= 1
+        self.open_connections -= 1
         self.counters.connections_closed += 1
         self.events.connection("closed", connection)
         self.host.log(_INFO, f"{connection.name}: user '{connection.user}' is gone")
@@ -84,7 +96,7 @@ class House(Realm):
 
     def check_connection_limit(self, connection: Connection) -> None:
         limit = self.settings.connection_max
-        if limit > 0 and len(self.connections) > limit:
+        if 0 < limit <= self.open_connections:
             raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
 
     def check_user_connection_limit(self, connection: Connection) -> None:
@@ -112,6 +124,18 @@ class House(Realm):
     def _user_limit(self, user: str, name: str) -> int:
         known = self.access.users.get(user)
         return -1 if known is None else known.limits.get(name, -1)
+
+    def limit_unfinished(self) -> None:
+        """Whoever has sent most without an end goes: what others have begun can then be finished."""
+        if not 0 < self.settings.unfinished_max < self.unfinished:
+            return
+        most = max(self.connections.values(), key=unfinished_of, default=None)
+        if most is not None:
+            most.fail(
+                ResourceError(
+                    f"too many bytes of unfinished or uncommitted messages ({most.unfinished})", BASIC_PUBLISH
+                )
+            )
 
     # -- queues that fail or go ------------------------------------------------------------------------------------
 

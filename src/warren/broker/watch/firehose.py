@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp.fields import Field, Table, table_of
+from warren.amqp.fields import DEPTH_MAX, Field, Table, depth_of, table_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import TEXT_PROPERTIES, Properties, encode_properties
 from warren.broker.message import Message, Origin
@@ -60,7 +60,9 @@ def _properties(properties: Properties) -> Table:
             texts[name] = value
     table = table_of(texts)
     if properties.headers is not None:
-        table["headers"] = Field("F", properties.headers)
+        # Two tables are put around them; what cannot be written must not harm whoever published or consumes.
+        is_too_deep = depth_of(list(properties.headers.values())) + 3 > DEPTH_MAX
+        table["headers"] = Field("S", "nested too deep") if is_too_deep else Field("F", properties.headers)
     if properties.delivery_mode is not None:
         table["delivery_mode"] = Field("I", properties.delivery_mode)
     if properties.priority is not None:

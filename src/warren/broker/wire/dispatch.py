@@ -14,7 +14,7 @@ from warren.amqp.frames import reframe
 from warren.amqp.reader import CutOff
 from warren.broker.consume import consume, settle
 from warren.broker.declare import declare_exchange, declare_queue
-from warren.broker.publish.publish import publish
+from warren.broker.publish.publish import publish, target_of
 from warren.broker.publish.transaction import ChannelTransaction
 from warren.broker.session.channel import Channel, Content
 from warren.broker.session.confirm import Confirms
@@ -290,6 +290,8 @@ def content_header(channel: Channel, frame: bytes) -> None:
     content.whole.write(frame)
     if content.body_size == 0:
         _content_complete(channel, content)
+    else:
+        _refuse_early(channel, content)
 
 
 def content_body(channel: Channel, frame: bytes) -> None:
@@ -306,12 +308,26 @@ def content_body(channel: Channel, frame: bytes) -> None:
     if content.body_size <= channel.connection.node.settings.max_message_size and size > 0:
         content.whole.write(frame)
         content.body_frames += 1
+        if content.received < content.body_size:
+            content.kept += size
+            channel.connection.count_unfinished(size)
     if content.received == content.body_size:
         _content_complete(channel, content)
 
 
+def _refuse_early(channel: Channel, content: Content) -> None:
+    """What would be refused when it is complete need not be collected first."""
+    node = channel.connection.node
+    if node.intercepts_publish or node.is_watched or content.body_size > node.settings.max_message_size:
+        return
+    try:
+        target_of(channel, content.arguments, None)
+    except SoftError as error:
+        channel.fail(error, BASIC_PUBLISH)
+
+
 def _content_complete(channel: Channel, content: Content) -> None:
-    channel.content = None
+    channel.take_content()
     whole = content.whole.getvalue()
     if content.body_frames * 4096 > content.body_size + 8192:
         # Crumbs: frame it anew, so that a message never costs much more than its size.

@@ -46,6 +46,8 @@ _CAPABILITIES: Final = (
 _PRODUCT: Final = "RabbitMQ"
 _VERSION: Final = "3.13.7"
 _INFO: Final = 20
+# As logins are counted by it.
+_PROTOCOL: Final = "amqp091"
 
 _STARTING: Final = "starting"
 _AUTHENTICATING: Final = "securing"
@@ -125,7 +127,9 @@ class Handshake:
         connection.mechanism = method.mechanism
         self._intake.state = _AUTHENTICATING
         if method.mechanism == "EXTERNAL" and connection.tls_subject is not None:
-            self._log_in(connection.tls_subject, connection.tls_subject in connection.node.access.users)
+            is_known = connection.tls_subject in connection.node.access.users
+            connection.node.logins.counted(_PROTOCOL, is_known)
+            self._log_in(connection.tls_subject, is_known)
             return
         if method.mechanism not in connection.node.settings.mechanisms:
             self._intake.state = _STARTING
@@ -140,22 +144,26 @@ class Handshake:
     def _verify(self, user: str, password: str) -> None:
         connection = self.connection
         node = connection.node
-        if node.logins.wait_of(connection.peer_host, node.now) > 0:
-            # Not even looked at, so it neither costs nor tells anything.
-            self._refuse_login(f"too many failed logins from {connection.peer_host}")
         known = node.access.users.get(user)
+        algorithm = known.hashing_algorithm if known is not None else ""
+        password_hash = known.password_hash if known is not None else ""
+        if node.host.remembers_password(algorithm, password_hash, password):
+            # Clients that connect for every task come back by the thousand; nobody who guesses may keep them out.
+            node.logins.counted(_PROTOCOL, True)
+            self._let_in(user)
+            return
+        if node.logins.begin(connection.peer_host, user, node.now) > 0:
+            # Not even looked at, so it neither costs nor tells anything.
+            self._refuse_login(f"too many failed logins of user '{user}' from {connection.peer_host}")
         connection.awaiting_password = True
         # An unknown user is verified against nothing, so that it takes as long as a wrong password.
-        node.host.verify_password(
-            connection,
-            known.hashing_algorithm if known is not None else "",
-            known.password_hash if known is not None else "",
-            password,
-        )
+        node.host.verify_password(connection, algorithm, password_hash, password)
 
     def password_verified(self, is_right: bool) -> None:
         connection = self.connection
         connection.awaiting_password = False
+        node = connection.node
+        node.logins.noted(_PROTOCOL, connection.peer_host, connection.user, is_right, node.now)
         try:
             self._log_in(connection.user, is_right)
         except HardError as error:
@@ -166,10 +174,15 @@ class Handshake:
     def _log_in(self, user: str, is_right: bool) -> None:
         connection = self.connection
         node = connection.node
-        node.logins.noted("amqp091", connection.peer_host, is_right, node.now)
-        node.events.login(is_right, connection, user)
         if not is_right:
+            node.events.login(False, connection, user)
             self._refuse_login(f"{connection.mechanism} login refused: user '{user}' - invalid credentials")
+        self._let_in(user)
+
+    def _let_in(self, user: str) -> None:
+        connection = self.connection
+        node = connection.node
+        node.events.login(True, connection, user)
         if user in node.settings.loopback_users and not is_loopback(connection.peer_host):
             self._refuse_login(f"user '{user}' can only connect via localhost")
         connection.user = user
@@ -212,6 +225,7 @@ class Handshake:
             raise NotAllowed(f"access to vhost '{name}' refused for user '{connection.user}'")
         self._intake.state = _OPEN
         connection.opened(vhost)
+        connection.wire.opened()
         connection.send(replies.open_ok())
         connection.node.opened(connection)
 

@@ -138,6 +138,10 @@ class Reader(Intake):
                     self._read_method(number, method_id, data, at + 11, end - 1)
                 held = self.connection.is_held()
             else:
+                if number != 0 and self.connection.node.alarmed and self.connection.stage == RUNNING:
+                    # The rest of a message that met the alarm half way waits as well.
+                    self.connection.block()
+                    return at
                 self._read_other(number, data, at, end)
                 held = self.connection.is_held()
             at = end

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from warren.client.address import BrokerAddress
 from warren.spark.archives.files import ArchiveFile, covering, files_in
 from warren.spark.archives.write import STORED_AT
+from warren.spark.arrow_schema import ARROW
 from warren.spark.consume import Range, data_loss, read_range
-from warren.spark.schema import ARROW
 
 ReadFromBroker = Callable[[Range], Generator[pa.RecordBatch, None, None]]
 

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from warren.errors import WarrenError
 from warren.spark.archives.files import UNFINISHED, file_name, make_durable
+from warren.spark.arrow_schema import ARROW
 from warren.spark.columns import record_batch
-from warren.spark.schema import ARROW
 from warren.store.stream_archive import ArchiveJob
 from warren.store.stream_rows import StreamRows
 from warren.store.whole_files import read_start

@@ -5,15 +5,18 @@ The table holds its own checkpoint, so the same command goes on where it, or a k
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.errors import WarrenError
+from warren.spark.folders import folder_at
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Sink, SinkKind, Source, SourceKind, View
 from warren.spark.pipelines.runner import run
+from warren.spark.places import absolute, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +40,8 @@ PARTITIONS: Final = tuple(_PARTITIONS)
 class Archive:
     kind: SourceKind
     name: str
-    table: Path
+    # A folder, or an address that Spark can name.
+    table: str | Path
     broker: str = DEFAULT_BROKER
     format: SinkKind = SinkKind.PARQUET
     partition_by: tuple[str, ...] = ("day",)
@@ -48,20 +52,30 @@ class Archive:
         unknown = [each for each in self.partition_by if each not in _PARTITIONS]
         if unknown:
             raise WarrenError(f"cannot partition by {unknown[0]}; there are {', '.join(PARTITIONS)}")
-        table = self.table.resolve()
+        table = self._place
         added = "".join(f", {_PARTITIONS[each]} AS {each}" for each in self.partition_by if _PARTITIONS[each])
         return Definition(
             name="archive",
-            base=table.parent,
+            base=Path.cwd(),
             broker=self.broker,
-            folder=table / STATE,
+            folder=self._state,
+            storage=f"{table}/{STATE}",
             sources={"messages": Source("messages", self.kind, self.name, max_rows=self.rows, declare=False)},
             views={"kept": View("kept", f"SELECT {_COLUMNS}{added} FROM messages")},  # noqa: S608 - names from a list
-            sinks={"table": Sink("table", self.format, str(table), "kept", partition_by=self.partition_by)},
+            sinks={"table": Sink("table", self.format, table, "kept", partition_by=self.partition_by)},
         )
 
     def run(self, spark: SparkSession | None = None, master: str | None = None, watch: Watcher = ignore) -> Summary:
-        self._refuse_another_source()
+        if spark is None and not is_local(self._place):
+            # What is looked up before and after the query is reached through Spark.
+            from warren.spark.spark_session import session
+
+            spark = session("warren archive", master, **{"spark.ui.enabled": "false"})
+            try:
+                return self.run(spark, master, watch)
+            finally:
+                spark.stop()
+        self._refuse_another_source(spark)
         started = time.monotonic()
 
         def show(status: dict[str, Any]) -> None:
@@ -71,9 +85,9 @@ class Archive:
 
         definition = replace(self.definition(), master=master or "")
         status = run(definition, once=not self.follow, spark=spark, master=master, watch=show)
-        went = self._tidy()
+        went = self._tidy(spark)
         rows = status["queries"][0]["rows"]
-        files, size = self._size()
+        files, size = self._size(spark)
         return Summary(
             "archive",
             rows,
@@ -88,60 +102,68 @@ class Archive:
             },
         )
 
-    def _refuse_another_source(self) -> None:
+    @property
+    def _place(self) -> str:
+        return absolute(str(self.table), Path.cwd())
+
+    @property
+    def _state(self) -> Path:
+        """Who runs it is noted on this machine."""
+        if is_local(self._place):
+            return Path(self._place) / STATE
+        return Path(".warren", f"archive-{hashlib.sha256(self._place.encode()).hexdigest()[:12]}").resolve()
+
+    def _refuse_another_source(self, spark: SparkSession | None) -> None:
         """A table that another queue was archived to has a checkpoint that means other offsets."""
-        label = self.table / STATE / "source"
+        state = folder_at(f"{self._place}/{STATE}", spark)
         wanted = f"{self.kind.value} {self.name}"
-        if label.exists():
-            found = label.read_text(encoding="utf-8")
-            if found != wanted:
-                raise WarrenError(f"{self.table} is the archive of {found}; give {wanted} a folder of its own")
-            return
+        found = state.read("source")
+        if found is not None and found != wanted:
+            raise WarrenError(f"{self.table} is the archive of {found}; give {wanted} a folder of its own")
         try:
-            label.parent.mkdir(parents=True, exist_ok=True)
-            label.write_text(wanted, encoding="utf-8")
+            state.write("source", wanted)
         except OSError as error:
             raise WarrenError(f"cannot write to {self.table}: {error.strerror}") from error
 
-    def _tidy(self) -> int:
+    def _tidy(self, spark: SparkSession | None) -> int:
         if self.format is SinkKind.DELTA:
             return self._tidy_delta()
         from warren.spark.pipelines.parquet_table import ParquetTable
-        from warren.spark.pipelines.writers import query_id
+        from warren.spark.pipelines.write_rows import query_id
 
         definition = self.definition()
-        checkpoint = definition.checkpoint_of(definition.sinks["table"])
-        if not (checkpoint / "metadata").exists():
+        checkpoint = folder_at(definition.checkpoint_of(definition.sinks["table"]), spark)
+        if checkpoint.read("metadata") is None:
             return 0
         # The query has ended, so all its batches are done; only the newest may be written again when it goes on.
-        table = ParquetTable(self.table)
-        writer = query_id(checkpoint)
+        table = ParquetTable(folder_at(self._place, spark))
         newest = max((each.last for each in table.files()), default=0)
-        return table.compact(writer, before=newest)
+        return table.compact(query_id(checkpoint), before=newest)
 
     def _tidy_delta(self) -> int:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            return int(DeltaTable(str(self.table)).optimize.compact()["numFilesRemoved"])
+            return int(DeltaTable(self._place).optimize.compact()["numFilesRemoved"])
         except TableNotFoundError:
             return 0
 
-    def _size(self) -> tuple[int, int]:
+    def _size(self, spark: SparkSession | None) -> tuple[int, int]:
         if self.format is SinkKind.DELTA:
             return self._delta_size()
         from warren.spark.pipelines.parquet_table import ParquetTable
 
-        files = ParquetTable(self.table).files()
+        files = ParquetTable(folder_at(self._place, spark)).files()
         return len(files), sum(each.size for each in files)
 
     def _delta_size(self) -> tuple[int, int]:
+        import pyarrow as pa
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            paths = [Path(each.removeprefix("file://")) for each in DeltaTable(str(self.table)).file_uris()]
+            files = pa.table(DeltaTable(self._place).get_add_actions())
         except TableNotFoundError:
             return 0, 0
-        return len(paths), sum(path.stat().st_size for path in paths)
+        return files.num_rows, sum(files.column("size_bytes").to_pylist())

@@ -1,4 +1,5 @@
-"""`warren redrive`: dead letters back to the queue that they first died in, which x-death names.
+"""`warren redrive`: dead letters back to the queue that they first died in, which x-death names, or to the one that a
+pipeline put them aside from.
 
 A letter is published, confirmed, and only then acknowledged: killed anywhere, none is lost. Those that the filter
 leaves out stay where they are. The filter is SQL and runs in Spark; without one there is no need of Spark.
@@ -28,7 +29,7 @@ from warren.spark.columns import record_batch
 from warren.spark.consume import READ_BYTES, consume, open_client, take_deliveries
 from warren.spark.encode import Encoder
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
-from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
+from warren.spark.options import DEDUPLICATION_HEADER, MISFIT_PREFIX, WriteOptions
 from warren.spark.pipelines.model import DEFAULT_BROKER
 from warren.spark.publish import ConfirmedPublisher
 from warren.spark.spark_errors import told_in_one_line
@@ -160,7 +161,7 @@ class Redrive:
         client = open_client(target, _TIMEOUT)
         try:
             publisher = ConfirmedPublisher(client, CHUNK, _refuse_return)
-            options = WriteOptions(target, "", None, mandatory=True, persistent=None, deduplication_header="")
+            options = WriteOptions(target, "", None, mandatory=True, persistent=True, deduplication_header="")
             for message in Encoder(options, client.frame_max, "redrive").messages(letters):
                 publisher.publish(message)
             publisher.finish()
@@ -172,7 +173,12 @@ class Redrive:
     def _audited(self, letter: dict[str, Any]) -> list[tuple[str, str | None]]:
         """When, from where, and how often. The id is that of this death: the next one has another."""
         headers = letter["headers"] or []
-        kept = [(name, value) for name, value in headers if name not in (AUDIT, COUNT, DEDUPLICATION_HEADER)]
+        kept = [
+            (name, value)
+            for name, value in headers
+            # Of a misfit no more: when it dies once more, it is by another death.
+            if name not in (AUDIT, COUNT, DEDUPLICATION_HEADER) and not name.startswith(MISFIT_PREFIX)
+        ]
         count = int(dict(headers).get(COUNT) or 0) + 1
         audit = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "from": self.queue})
         death = hashlib.sha256((letter["headers_raw"] or b"") + b"|" + (letter["body"] or b"")).hexdigest()[:32]
@@ -181,7 +187,11 @@ class Redrive:
 
 def _origin(headers: bytes | None) -> str | None:
     """`headers` is the table as it is on the wire, behind its length."""
-    return None if headers is None else origin_queue(decode_table(headers, 4, len(headers)))
+    if headers is None:
+        return None
+    table = decode_table(headers, 4, len(headers))
+    misfit = table.get(f"{MISFIT_PREFIX}queue")
+    return str(misfit.value) if misfit is not None else origin_queue(table)
 
 
 def _refuse_return(method: Any, content: bytes) -> None:

@@ -16,9 +16,11 @@ from uuid import uuid4
 
 from warren.client.address import parse_uri
 from warren.errors import WarrenError
+from warren.spark.folders import folder_at
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.pipelines.model import DEFAULT_BROKER
 from warren.spark.pipelines.state import State
+from warren.spark.places import absolute, is_local
 from warren.spark.spark_errors import told_in_one_line
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class Replay:
     """From `table`, a folder, or else from `stream`."""
 
     state: Path
-    table: Path | None = None
+    table: str | Path | None = None
     stream: str = ""
     broker: str = DEFAULT_BROKER
     # None: each message's own.
@@ -49,7 +51,8 @@ class Replay:
     chunk_rows: int = CHUNK_ROWS
 
     def run(self, spark: SparkSession | None = None, master: str | None = None, watch: Watcher = ignore) -> Summary:
-        if self.table is not None and not self.table.is_dir():
+        place = self.place
+        if place is not None and is_local(place) and not Path(place).is_dir():
             raise WarrenError(
                 f"{self.table} is no folder: name a table that `warren archive` or somebody else has made"
             )
@@ -66,10 +69,14 @@ class Replay:
                 if own is not None:
                     own.stop()
 
+    @property
+    def place(self) -> str | None:
+        return None if self.table is None else absolute(str(self.table), Path.cwd())
+
     def description(self) -> dict[str, Any]:
         """What makes two calls the same job."""
         return {
-            "from": str(self.table.resolve()) if self.table is not None else f"stream {self.stream}",
+            "from": self.place if self.table is not None else f"stream {self.stream}",
             "exchange": self.exchange,
             "routing_key": self.routing_key,
             "where": self.where,
@@ -111,8 +118,8 @@ class _Run:
 
     def _rows(self) -> DataFrame:
         job = self._job
-        if job.table is not None:
-            rows = self._table(job.table)
+        if job.place is not None:
+            rows = self._table(job.place)
         else:
             rows = self._spark.read.format("warren").option("uri", job.broker).option("stream", job.stream).load()
         for column in (job.order_by, job.key, "body"):
@@ -120,13 +127,15 @@ class _Run:
                 raise WarrenError(f"there is no column {column}; there are {', '.join(rows.columns)}")
         return rows.where(job.where) if job.where else rows
 
-    def _table(self, path: Path) -> DataFrame:
-        if (path / "_delta_log").is_dir():
-            from deltalake import DeltaTable
+    def _table(self, place: str) -> DataFrame:
+        reader = self._spark.read.option("basePath", place)
+        log = folder_at(f"{place}/_delta_log", self._spark)
+        # Its first entry, or after a while only what sums up many.
+        if log.read(f"{0:020d}.json") is None and log.read("_last_checkpoint") is None:
+            return reader.parquet(place)
+        from deltalake import DeltaTable
 
-            files = [each.removeprefix("file://") for each in DeltaTable(str(path)).file_uris()]
-            return self._spark.read.option("basePath", str(path)).parquet(*files)
-        return self._spark.read.option("basePath", str(path)).parquet(str(path))
+        return reader.parquet(*(each.removeprefix("file://") for each in DeltaTable(place).file_uris()))
 
     def _notes(self, rows: DataFrame) -> dict[str, Any]:
         """Where the job stands. The cuts are made once, so that a chunk is the same rows in every attempt."""

@@ -32,6 +32,9 @@ class StillHost:
     def arrival(self) -> int:
         return 0
 
+    def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
+        return False
+
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         """Whoever published was let in: only a user that the definitions do not know is not."""
         login.password_verified(algorithm != "")
@@ -54,6 +57,9 @@ class DeafWire:
         self._written.append(data)
         if self._ring is not None:
             self._ring()
+
+    def opened(self) -> None:
+        pass
 
     def pause_reading(self) -> None:
         pass

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from warren.spark.pipelines.document import Mistakes
-from warren.spark.pipelines.graph import inputs_of, order_of_sinks, queues_read, sources_of, statement_of, views_of
+from warren.spark.pipelines.graph import (
+    columns_of,
+    inputs_of,
+    line_at,
+    order_of_sinks,
+    queues_read,
+    sources_of,
+    statement_of,
+    views_of,
+)
 from warren.spark.pipelines.model import Definition, Mode, OnError, Sink, SinkKind, Source, View
+from warren.spark.pipelines.read_source import no_column
 from warren.spark.pipelines.section import did_you_mean
+from warren.spark.pipelines.sql_columns import missing_in_query
 from warren.spark.pipelines.sql_text import SqlError, read_statement
 
 
@@ -23,8 +34,13 @@ def check(definition: Definition, mistakes: Mistakes) -> None:
         return
     if _has_circle_of_views(definition, mistakes):
         return
+    for view in definition.views.values():
+        _check_columns(definition, view, mistakes)
     for sink in definition.sinks.values():
         _check_query(definition, sink, mistakes)
+        columns = columns_of(definition, sink.origin)
+        if columns is not None:
+            _check_named(sink, columns, mistakes)
     _check_shared_queues(definition, mistakes)
     _check_shared_places(definition, mistakes)
     _check_dead_letters(definition, mistakes)
@@ -60,18 +76,39 @@ def _check_view(definition: Definition, view: View, mistakes: Mistakes) -> None:
     try:
         statement = read_statement(view.sql)
     except SqlError as error:
-        mistakes.add(_line_in(view, error.offset), f'view "{view.name}": {error.reason}')
+        mistakes.add(line_at(view, error.offset), f'view "{view.name}": {error.reason}')
         return
     for table in statement.tables:
-        _check_known(definition, table.name, f'view "{view.name}"', _line_in(view, table.offset), mistakes)
+        _check_known(
+            definition,
+            table.name,
+            f'view "{view.name}"',
+            line_at(view, table.offset),
+            mistakes,
+        )
     if not statement.tables:
         mistakes.add(view.line, f'view "{view.name}": reads no source and no view')
 
 
-def _line_in(view: View, offset: int) -> int:
-    """A block of SQL begins in the line after its `|`; a quoted or plain one in its own."""
-    is_block = "\n" in view.sql.strip()
-    return view.line + view.sql.count("\n", 0, offset) + (1 if is_block else 0)
+def _check_columns(definition: Definition, view: View, mistakes: Mistakes) -> None:
+    for each in missing_in_query(view.sql, lambda name: columns_of(definition, name)) if view.function is None else ():
+        mistakes.add(
+            line_at(view, each.offset),
+            f'view "{view.name}": {no_column(each.name, each.known)}',
+        )
+    columns = columns_of(definition, view.name)
+    watermark = view.watermark
+    if columns is not None and watermark is not None and watermark.column.lower() not in columns:
+        mistakes.add(view.line, f'view "{view.name}": watermark: {no_column(watermark.column, columns)}')
+
+
+def _check_named(sink: Sink, columns: frozenset[str], mistakes: Mistakes) -> None:
+    named = [("partition-by", name, sink.partition_line) for name in sink.partition_by]
+    named += [("keys", name, sink.line) for name in sink.keys]
+    named += [("order-by", name, sink.line) for name in (sink.order_by,) if name]
+    for key, name, line in named:
+        if name.lower() not in columns:
+            mistakes.add(line, f'sink "{sink.name}": {key}: {no_column(name, columns)}')
 
 
 def _check_known(definition: Definition, name: str, who: str, line: int, mistakes: Mistakes) -> None:
@@ -144,7 +181,7 @@ def _check_shared_places(definition: Definition, mistakes: Mistakes) -> None:
     for sink in definition.sinks.values():
         if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA):
             continue
-        place = str(definition.path_of(sink.place))
+        place = definition.place_of(sink.place)
         if place in writers:
             mistakes.add(sink.line, f'sink "{sink.name}": sink "{writers[place]}" writes to {sink.place} already')
         writers[place] = sink.name

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 from pyspark import TaskContext
 
 from warren.client.address import parse_uri
 from warren.client.connection import Client
 from warren.spark.encode import Encoder
-from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
+from warren.spark.folders import write_parquet
+from warren.spark.options import DEDUPLICATION_HEADER, MISFIT_PREFIX, WriteOptions
 from warren.spark.pipelines.model import SinkKind
 from warren.spark.publish import ConfirmedPublisher
 
 if TYPE_CHECKING:
     from warren.spark.pipelines.misfits import Aside
 
-_PREFIX: Final = "x-misfit-"
 _IN_FLIGHT: Final = 1000
 _HEADERS: Final = pa.map_(pa.string(), pa.string())
 
@@ -59,7 +56,8 @@ class DeadLetterWriter:
         target = parse_uri(self._aside.broker)
         exchange, key = (dead.place, dead.routing_key) if dead.kind is SinkKind.EXCHANGE else ("", dead.place)
         self._client = Client(target, f"pipeline {self._aside.pipeline}")
-        options = WriteOptions(target, exchange, key)
+        # Whatever the message was: it would be gone when the broker restarts, and nobody has seen it yet.
+        options = WriteOptions(target, exchange, key, persistent=True)
         self._encoder = Encoder(options, self._client.frame_max, f"misfit/{self._aside.pipeline}")
         self._publisher = ConfirmedPublisher(self._client, _IN_FLIGHT, lambda method, content: None)
 
@@ -80,18 +78,18 @@ class DeadLetterWriter:
         kept: list[tuple[str, str | None]] = [
             (name, value)
             for name, value in envelope["headers"] or []
-            if not name.startswith(_PREFIX) and name != DEDUPLICATION_HEADER
+            if not name.startswith(MISFIT_PREFIX) and name != DEDUPLICATION_HEADER
         ]
         identity = f"misfit/{aside.pipeline}/{aside.source}/{envelope['queue']}/{envelope['offset']}"
         return [
             *kept,
-            (f"{_PREFIX}reason", reason),
-            (f"{_PREFIX}pipeline", aside.pipeline),
-            (f"{_PREFIX}source", aside.source),
-            (f"{_PREFIX}queue", envelope["queue"]),
-            (f"{_PREFIX}offset", str(envelope["offset"])),
-            (f"{_PREFIX}exchange", envelope["exchange"]),
-            (f"{_PREFIX}routing-key", envelope["routing_key"]),
+            (f"{MISFIT_PREFIX}reason", reason),
+            (f"{MISFIT_PREFIX}pipeline", aside.pipeline),
+            (f"{MISFIT_PREFIX}source", aside.source),
+            (f"{MISFIT_PREFIX}queue", envelope["queue"]),
+            (f"{MISFIT_PREFIX}offset", str(envelope["offset"])),
+            (f"{MISFIT_PREFIX}exchange", envelope["exchange"]),
+            (f"{MISFIT_PREFIX}routing-key", envelope["routing_key"]),
             (DEDUPLICATION_HEADER, identity),
         ]
 
@@ -100,9 +98,7 @@ class DeadLetterWriter:
         assert context is not None
         query = str(context.getLocalProperty("sql.streaming.queryId"))[:8]
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        folder = Path(self._aside.path)
-        folder.mkdir(parents=True, exist_ok=True)
+        assert self._aside.share is not None
+        self._aside.share.check()
         name = f"{query}-{batch:09d}.{context.partitionId():05d}.parquet"
-        draft = folder / f"_{name}.{os.getpid()}"
-        parquet.write_table(pa.Table.from_batches(self._kept), draft, compression="zstd")
-        draft.replace(folder / name)
+        write_parquet(self._aside.share.place, name, pa.Table.from_batches(self._kept))

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from warren.spark.pipelines.model import Definition, Sink, SinkKind, Source, SourceKind, View
+from warren.spark.pipelines.read_source import columns_of_source
+from warren.spark.pipelines.sql_columns import columns_of_query
 from warren.spark.pipelines.sql_text import SqlError, Statement, read_statement
 
 
@@ -19,6 +21,20 @@ def _statement(sql: str) -> Statement | None:
 
 def statement_of(view: View) -> Statement | None:
     return _statement(view.sql) if view.function is None else None
+
+
+def line_in(view: View, number: int) -> int:
+    """Of the file, for a line of a view's SQL, from 0 on. A block of SQL begins in the line after its `|`; a quoted or
+    plain one in its own."""
+    if not view.line:
+        return 0
+    is_block = "\n" in view.sql.strip()
+    return view.line + number + (1 if is_block else 0)
+
+
+def line_at(view: View, offset: int) -> int:
+    """The same for a place in the SQL."""
+    return line_in(view, view.sql.count("\n", 0, offset))
 
 
 def inputs_of(definition: Definition, name: str) -> list[str]:
@@ -57,6 +73,17 @@ def views_of(definition: Definition, names: Iterable[str]) -> list[str]:
     return list(found)
 
 
+def columns_of(definition: Definition, name: str) -> frozenset[str] | None:
+    """Of a source or view, in lower case; None when only Spark can tell."""
+    name = declared_name(definition, name)
+    if name in definition.sources:
+        return columns_of_source(definition.sources[name])
+    view = definition.views.get(name)
+    if view is None or view.function is not None:
+        return None
+    return columns_of_query(view.sql, lambda each: columns_of(definition, each))
+
+
 def sources_of(definition: Definition, name: str) -> list[Source]:
     name = declared_name(definition, name)
     names = [name, *(each for view in views_of(definition, [name]) for each in inputs_of(definition, view))]
@@ -91,14 +118,18 @@ def needs_of(definition: Definition, sink: Sink) -> set[str]:
 
 
 def _places_read(definition: Definition, source: Source) -> list[tuple[str, str]]:
+    if source.kind is SourceKind.FORMAT:
+        return [("path", definition.place_of(source.options["path"]))] if "path" in source.options else []
     if source.kind in (SourceKind.PARQUET, SourceKind.DELTA, SourceKind.FILES):
-        return [("path", str(definition.path_of(source.place)))]
+        return [("path", definition.place_of(source.place))]
     return [(source.kind.value, source.place)]
 
 
 def _place_written(definition: Definition, sink: Sink) -> tuple[str, str]:
     if sink.kind in (SinkKind.PARQUET, SinkKind.DELTA):
-        return "path", str(definition.path_of(sink.place))
+        return "path", definition.place_of(sink.place)
+    if sink.kind is SinkKind.FORMAT and "path" in sink.options:
+        return "path", definition.place_of(sink.options["path"])
     # What a pipeline answers at its exchange is not what it reads there.
     return ("results" if sink.kind is SinkKind.PIPELINE else sink.kind.value), sink.place
 

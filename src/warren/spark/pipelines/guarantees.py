@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from warren.spark.pipelines.graph import order_of_sinks, sources_of
 from warren.spark.pipelines.model import Definition, Sink, SinkKind, Source, SourceKind
+from warren.spark.pipelines.read_sink import FILE_FORMATS
 
 ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -32,6 +33,8 @@ def promise(source: Source, sink: Sink) -> tuple[str, str]:
     if sink.kind is SinkKind.CONSOLE:
         return AT_LEAST_ONCE, "a batch that was interrupted is shown again"
     reading = _reading(source)
+    if sink.kind is SinkKind.FORMAT:
+        return _promise_of_format(reading, sink)
     if sink.kind is SinkKind.PARQUET:
         return ONCE, f"{reading}; the files of a batch replace those of an interrupted attempt"
     if sink.kind is SinkKind.DELTA:
@@ -42,7 +45,15 @@ def promise(source: Source, sink: Sink) -> tuple[str, str]:
     return AT_LEAST_ONCE, f"{reading}; {again}"
 
 
+def _promise_of_format(reading: str, sink: Sink) -> tuple[str, str]:
+    if sink.place in FILE_FORMATS:
+        return ONCE, f"{reading}; Spark notes beside the files which of them count, and reads no others"
+    return AT_LEAST_ONCE, f"{reading}; a batch that was interrupted is given to {sink.place} again, as a whole"
+
+
 def _reading(source: Source) -> str:
+    if source.kind is SourceKind.FORMAT:
+        return f"the checkpoint holds the offsets, if {source.format} can be read again from there"
     if source.kind is SourceKind.QUEUE:
         return "the queue is settled after the batch is written (RabbitMQ's goes through a spool: at least once)"
     return "the checkpoint holds the offsets, and the same rows can be read again"

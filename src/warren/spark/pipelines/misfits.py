@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.spark.folders import Share
 from warren.spark.pipelines.avro import with_decoded
-from warren.spark.pipelines.model import DeadLetterPlace, Definition, OnError, Source
+from warren.spark.pipelines.model import DeadLetterPlace, Definition, OnError, SinkKind, Source
 from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.schema_text import SchemaField, parse_schema
 from warren.spark.pipelines.why import why
@@ -40,7 +41,7 @@ class Aside:
     dead_letters: DeadLetterPlace
     broker: str
     # Where a Parquet place is.
-    path: str = ""
+    share: Share | None = None
 
 
 def fit(frame: DataFrame, definition: Definition, source: Source, schema: str, keeps_misfits: bool) -> DataFrame:
@@ -63,10 +64,16 @@ def fit(frame: DataFrame, definition: Definition, source: Source, schema: str, k
         parse_schema(schema) if schema else (),
         definition.dead_letters,
         definition.broker,
-        str(definition.path_of(definition.dead_letters.place)),
+        _share(definition, definition.dead_letters, source),
     )
     rows = rows.drop(_VALUE)
     return rows.mapInArrow(_put_aside(aside), rows.drop(REASON).schema)
+
+
+def _share(definition: Definition, dead: DeadLetterPlace, source: Source) -> Share | None:
+    if dead.kind is not SinkKind.PARQUET:
+        return None
+    return Share(definition.place_of(dead.place), f"{definition.name}.{source.name}")
 
 
 def _columns(frame: DataFrame, source: Source, schema: str) -> DataFrame:

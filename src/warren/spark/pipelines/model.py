@@ -8,6 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warren.spark.places import absolute
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -26,6 +28,8 @@ class SourceKind(Enum):
     PARQUET = "parquet"
     DELTA = "delta"
     FILES = "files"
+    # Any other that Spark has: its name is the place.
+    FORMAT = "format"
 
     @property
     def is_of_broker(self) -> bool:
@@ -49,6 +53,7 @@ class SinkKind(Enum):
     PARQUET = "parquet"
     DELTA = "delta"
     CONSOLE = "console"
+    FORMAT = "format"
 
     @property
     def is_of_broker(self) -> bool:
@@ -71,6 +76,15 @@ class Mode(Enum):
     APPEND = "append"
     UPDATE = "update"
     COMPLETE = "complete"
+    # Rows replace those with the same keys.
+    UPSERT = "upsert"
+
+
+class SchemaChange(Enum):
+    """What becomes of a table whose rows have other columns than those before."""
+
+    ADD = "add"
+    FAIL = "fail"
 
 
 @dataclass(frozen=True)
@@ -91,13 +105,19 @@ class Source:
     schema: str = ""
     is_table: bool = False
     format: str = "parquet"
+    # earliest, latest, an offset, offsets by name in JSON, or a time.
     start: str = "earliest"
     max_rows: int = DEFAULT_MAX_ROWS
+    # 0: one for each stream.
+    min_partitions: int = 0
+    fail_on_data_loss: bool = True
     watermark: Watermark | None = None
     on_error: OnError = OnError.DEAD_LETTER
     # Conditions in SQL that a row must meet, by name.
     expect: dict[str, str] = field(default_factory=dict)
     declare: bool = True
+    # Of a format of Spark's.
+    options: dict[str, str] = field(default_factory=dict)
     line: int = 0
 
     @property
@@ -135,13 +155,23 @@ class Sink:
     exchange_type: str = "topic"
     mode: Mode = Mode.APPEND
     partition_by: tuple[str, ...] = ()
+    schema_change: SchemaChange = SchemaChange.ADD
+    # Of upsert: what tells rows apart, the column by which the newest of them is known, and which of them delete.
+    keys: tuple[str, ...] = ()
+    order_by: str = ""
+    delete_when: str = ""
     # None: as fast as possible.
     every_seconds: float | None = None
-    checkpoint: Path | None = None
+    # Empty: in the pipeline's own folder.
+    checkpoint: str = ""
     after: tuple[str, ...] = ()
     mandatory: bool = False
     declare: bool = True
+    # Of a format of Spark's.
+    options: dict[str, str] = field(default_factory=dict)
     line: int = 0
+    # Where partition_by stands.
+    partition_line: int = 0
 
 
 @dataclass(frozen=True)
@@ -169,7 +199,10 @@ class Definition:
     broker: str = DEFAULT_BROKER
     # The management API that statuses are sent to; empty: to none.
     api: str = ""
+    # Of this machine: who runs it, and how it is doing.
     folder: Path = Path()
+    # Where checkpoints are, if they are not in that folder: any address that Spark can name.
+    storage: str = ""
     master: str = ""
     spark: dict[str, str] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
@@ -178,8 +211,21 @@ class Definition:
     dead_letters: DeadLetterPlace | None = None
     restart: Restart = field(default_factory=Restart)
 
-    def path_of(self, place: str) -> Path:
-        return (self.base / place).resolve()
+    def at(self, line: int) -> str:
+        """The beginning of a complaint about this line; nothing when there is no file."""
+        return f"{self.file}:{line}: " if self.file and line else ""
 
-    def checkpoint_of(self, sink: Sink) -> Path:
-        return self.folder / "checkpoints" / sink.name if sink.checkpoint is None else sink.checkpoint
+    def place_of(self, place: str) -> str:
+        """A path of this machine counts from where the file is; an address is what it is."""
+        return absolute(place, self.base)
+
+    def options_of(self, part: Source | Sink) -> dict[str, str]:
+        path = part.options.get("path")
+        return part.options if path is None else {**part.options, "path": self.place_of(path)}
+
+    @property
+    def home(self) -> str:
+        return self.storage or str(self.folder)
+
+    def checkpoint_of(self, sink: Sink) -> str:
+        return sink.checkpoint or f"{self.home}/checkpoints/{sink.name}"

@@ -8,18 +8,18 @@ any reader.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from posixpath import dirname
 from typing import Final
 
-import pyarrow.dataset as dataset
-import pyarrow.parquet as parquet
+from warren.errors import WarrenError
+from warren.spark.folders import Folder
 
 STAGING: Final = "_staging"
 JOURNAL: Final = "_journal.json"
+# The columns of all files together, as Spark writes them: a file holds those of its own time.
+SCHEMA: Final = "_schema.json"
 SMALL_BYTES: Final = 32 * 1024 * 1024
 TARGET_BYTES: Final = 128 * 1024 * 1024
 # Fewer are no burden to a reader.
@@ -29,44 +29,55 @@ _DATA: Final = re.compile(r"(?P<writer>[0-9a-f]{8})-(?P<first>\d{9})(?:-(?P<last
 
 @dataclass(frozen=True)
 class DataFile:
-    path: Path
+    # From the table's folder on.
+    name: str
     writer: str
     first: int
     last: int
     size: int
 
+    @property
+    def place(self) -> str:
+        return dirname(self.name)
+
 
 class ParquetTable:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
     def prepare(self) -> None:
         """To be called before anything is written: ends what an interrupted compaction began."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.make()
         self._finish_compaction()
-        shutil.rmtree(self.folder / STAGING, ignore_errors=True)
+        self.folder.remove(STAGING)
 
-    def staging(self, writer: str, batch: int) -> Path:
-        return self.folder / STAGING / f"{writer[:8]}-{batch:09d}"
+    def staging(self, writer: str, batch: int) -> str:
+        """Where the files of a batch are written."""
+        return f"{STAGING}/{writer[:8]}-{batch:09d}"
 
-    def commit(self, writer: str, batch: int) -> int:
-        """Take the files that were staged for a batch into the table. How many there are."""
+    def commit(self, writer: str, batch: int, rows: int) -> int:
+        """Take the files that were staged for a batch into the table, if they hold as many rows as were written. How
+        many files there are."""
         staged = self.staging(writer, batch)
         if self.holds(writer, batch):
             # It was put together with others, so it was complete long ago.
-            shutil.rmtree(staged, ignore_errors=True)
+            self.folder.remove(staged)
             return 0
+        names = sorted(name for name, _ in self.folder.files(staged))
+        found = self.folder.rows(names)
+        if found != rows:
+            raise WarrenError(
+                f"{rows} rows were written to {self.folder.place} and {found} are there: driver and executors must "
+                "share the folder; name one that all of them reach, such as s3a://bucket/table"
+            )
         for old in self.files():
             if (old.writer, old.first, old.last) == (writer[:8], batch, batch):
-                old.path.unlink()
-        count = 0
-        for path in sorted(staged.rglob("*.parquet")):
-            place = self.folder / path.parent.relative_to(staged)
-            place.mkdir(parents=True, exist_ok=True)
-            path.rename(place / f"{writer[:8]}-{batch:09d}.{count:05d}.parquet")
-            count += 1
-        shutil.rmtree(staged, ignore_errors=True)
-        return count
+                self.folder.remove(old.name)
+        for count, name in enumerate(names):
+            place = dirname(name).removeprefix(staged).lstrip("/")
+            self.folder.move(name, _joined(place, f"{writer[:8]}-{batch:09d}.{count:05d}.parquet"))
+        self.folder.remove(staged)
+        return len(names)
 
     def holds(self, writer: str, batch: int) -> bool:
         """Whether a compacted file holds the batch."""
@@ -77,27 +88,27 @@ class ParquetTable:
 
     def files(self) -> list[DataFile]:
         found: list[DataFile] = []
-        for path in self.folder.rglob("*.parquet"):
-            match = _DATA.fullmatch(path.name)
-            if match is None or STAGING in path.parts:
+        for name, size in self.folder.files():
+            match = _DATA.fullmatch(name.rpartition("/")[2])
+            if match is None or name.startswith(f"{STAGING}/"):
                 continue
             last = match["last"] or match["first"]
-            found.append(DataFile(path, match["writer"], int(match["first"]), int(last), path.stat().st_size))
-        return sorted(found, key=lambda each: (str(each.path.parent), each.writer, each.first, each.path.name))
+            found.append(DataFile(name, match["writer"], int(match["first"]), int(last), size))
+        return sorted(found, key=lambda each: (each.place, each.writer, each.first, each.name))
 
     def compact(self, writer: str, before: int) -> int:
         """Put the small files of batches before this one together. How many files went."""
-        groups: dict[Path, list[DataFile]] = {}
+        groups: dict[str, list[DataFile]] = {}
         for each in self.files():
             if each.writer == writer[:8] and each.last < before and each.size < SMALL_BYTES:
-                groups.setdefault(each.path.parent, []).append(each)
+                groups.setdefault(each.place, []).append(each)
         went = 0
         for place, files in groups.items():
             if len(files) > FEW_FILES:
                 went += self._merge(place, files)
         return went
 
-    def _merge(self, place: Path, files: list[DataFile]) -> int:
+    def _merge(self, place: str, files: list[DataFile]) -> int:
         chosen: list[DataFile] = []
         size = 0
         for each in files:
@@ -115,46 +126,27 @@ class ParquetTable:
         if first == last:
             return 0
         name = f"{chosen[0].writer}-{first:09d}-{last:09d}.{number:05d}.parquet"
-        draft = self.folder / STAGING / name
-        draft.parent.mkdir(exist_ok=True)
-        _write_together([each.path for each in chosen], draft)
-        self._write_journal(
-            {
-                "draft": str(draft.relative_to(self.folder)),
-                "file": str((place / name).relative_to(self.folder)),
-                "replaces": [str(each.path.relative_to(self.folder)) for each in chosen],
-            }
-        )
+        draft = f"{STAGING}/{name}"
+        replaces = [each.name for each in chosen]
+        if not self.folder.merge(replaces, draft):
+            return 0
+        entry = {"draft": draft, "file": _joined(place, name), "replaces": replaces}
+        self.folder.write(JOURNAL, json.dumps(entry))
         self._finish_compaction()
         return len(chosen)
 
-    def _write_journal(self, entry: dict[str, object]) -> None:
-        draft = self.folder / f"{JOURNAL}.new"
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(entry, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.folder / JOURNAL)
-
     def _finish_compaction(self) -> None:
         """From the journal on there is no way back: every step may be done twice."""
-        journal = self.folder / JOURNAL
-        if not journal.exists():
+        journal = self.folder.read(JOURNAL)
+        if journal is None:
             return
-        entry = json.loads(journal.read_text(encoding="utf-8"))
+        entry = json.loads(journal)
         # The old go first: a reader in between may miss rows for a moment, but never counts them twice.
         for name in entry["replaces"]:
-            (self.folder / name).unlink(missing_ok=True)
-        draft = self.folder / entry["draft"]
-        if draft.exists():
-            draft.rename(self.folder / entry["file"])
-        journal.unlink()
+            self.folder.remove(name)
+        self.folder.move(entry["draft"], entry["file"])
+        self.folder.remove(JOURNAL)
 
 
-def _write_together(paths: list[Path], target: Path) -> None:
-    source = dataset.dataset([str(path) for path in paths], format="parquet")
-    with parquet.ParquetWriter(target, source.schema, compression="zstd") as writer:
-        for batch in source.to_batches():
-            writer.write_batch(batch)
-    with target.open("rb") as file:
-        os.fsync(file.fileno())
+def _joined(place: str, name: str) -> str:
+    return f"{place}/{name}" if place else name

@@ -22,6 +22,8 @@ class QueryStatus:
     state: str = "waiting"
     rows: int = 0
     misfits: int = 0
+    # Behind the watermark, so left out of groups and joins.
+    late: int = 0
     lag: int | None = None
     batch: int = -1
     batch_ms: int = 0
@@ -34,12 +36,13 @@ class QueryStatus:
         """One report of Spark's. The same batch is reported again while nothing comes."""
         # None where Spark cannot know; somebody else may.
         self.lag = self.lag if (lag := lag_of(progress)) is None else lag
-        rows = int(progress.get("numInputRows") or 0)
+        rows = rows_of(progress)
         if progress["batchId"] <= self.batch and not rows:
             return
         self.batch = int(progress["batchId"])
         self.rows += rows
         self.misfits += misfits_of(progress)
+        self.late += late_of(progress)
         self.batch_ms = int((progress.get("durationMs") or {}).get("triggerExecution") or 0)
         self.last_batch_at = round(time.time() * 1000)
         self._recent.append((time.monotonic(), rows))
@@ -62,15 +65,32 @@ class QueryStatus:
             "batch": self.batch,
             "batch_ms": self.batch_ms,
             "misfits": self.misfits,
+            "late": self.late,
             "restarts": self.restarts,
             "last_error": self.last_error,
             "last_batch_at": self.last_batch_at,
         }
 
 
+def rows_of(progress: dict[str, Any]) -> int:
+    """Spark Connect leaves the sum to its client."""
+    parts = (int(source.get("numInputRows") or 0) for source in progress.get("sources") or [])
+    return int(progress["numInputRows"] or 0) if "numInputRows" in progress else sum(parts)
+
+
 def misfits_of(progress: dict[str, Any]) -> int:
     observed = progress.get("observedMetrics") or {}
-    return sum(int(row[MISFITS] or 0) for name, row in observed.items() if name.startswith(MISFITS))
+    return sum(_count_in(row) for name, row in observed.items() if name.startswith(MISFITS))
+
+
+def _count_in(row: dict[str, Any]) -> int:
+    # By name; through Spark Connect a list of values.
+    return int((row["values"][0] if "values" in row else row[MISFITS]) or 0)
+
+
+def late_of(progress: dict[str, Any]) -> int:
+    """As Spark counts them: rows of one group that came in one task are put together before, and count as one."""
+    return sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in progress.get("stateOperators") or [])
 
 
 def lag_of(progress: dict[str, Any]) -> int | None:

@@ -15,6 +15,7 @@ from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Restart, Si
 from warren.spark.pipelines.read_sink import read_dead_letters, read_sink
 from warren.spark.pipelines.read_source import read_source, read_watermark
 from warren.spark.pipelines.section import NAME, FileSection
+from warren.spark.places import absolute, is_local
 
 STATE_FOLDER: Final = ".warren"
 
@@ -50,14 +51,16 @@ def read(section: FileSection, file: str, base: Path, mistakes: Mistakes) -> Def
         section.mistake(1, '"pipeline" is missing: the name of the pipeline')
     elif name and NAME.fullmatch(name.replace("-", "_")) is None:
         section.mistake(section.line_of("pipeline"), f'"{name}" is no name: letters, digits, _ and - please')
-    folder = section.text("folder", f"{STATE_FOLDER}/{name}")
+    own = f"{STATE_FOLDER}/{name}"
+    folder = section.text("folder", own)
     definition = Definition(
         name=name,
         base=base,
         file=file,
         broker=_url(section, "broker", DEFAULT_BROKER, ("amqp", "amqps")),
         api=_url(section, "api", "", ("http", "https")),
-        folder=(base / folder).resolve(),
+        folder=Path(absolute(folder if is_local(folder) else own, base)),
+        storage="" if is_local(folder) else absolute(folder, base),
         master=section.text("master"),
         spark={key: text for key, (text, _) in section.mapping("spark").items()},
         sources=_read_sources(section, mistakes),

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from warren.spark.pipelines.document import FileNode, Mistakes
-from warren.spark.pipelines.model import DeadLetterPlace, Mode, Sink, SinkKind
-from warren.spark.pipelines.read_source import has_scheme, read_kind
+from warren.spark.pipelines.model import DeadLetterPlace, Mode, SchemaChange, Sink, SinkKind
+from warren.spark.pipelines.read_source import BY_DELTA, check_address, read_kind, read_spark_options
 from warren.spark.pipelines.section import FileSection, parse_duration
+from warren.spark.places import absolute
 
 KINDS: Final = {kind.value: kind for kind in SinkKind}
 _DEAD_KINDS: Final = {kind: KINDS[kind] for kind in ("exchange", "stream", "queue", "parquet")}
@@ -19,10 +20,15 @@ _MODES: Final = {
     SinkKind.STREAM: (Mode.APPEND, Mode.UPDATE),
     SinkKind.QUEUE: (Mode.APPEND, Mode.UPDATE),
     SinkKind.PARQUET: (Mode.APPEND,),
-    SinkKind.DELTA: (Mode.APPEND, Mode.COMPLETE),
+    SinkKind.DELTA: (Mode.APPEND, Mode.COMPLETE, Mode.UPSERT),
     SinkKind.CONSOLE: (Mode.APPEND, Mode.UPDATE, Mode.COMPLETE),
+    SinkKind.FORMAT: (Mode.APPEND,),
 }
 _KEY_MAX: Final = 255
+# Spark has a sink of its own for files of these, which leaves out a batch that is there.
+FILE_FORMATS: Final = ("avro", "csv", "json", "orc", "text", "xml")
+# Addresses that executors reach without Spark, by Arrow: they write dead letters while Spark writes the rest.
+BY_ARROW: Final = ("s3", "s3a", "gs", "hdfs", "abfs", "abfss")
 
 
 def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistakes) -> Sink | None:
@@ -44,12 +50,20 @@ def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistak
         exchange_type=section.choice("type", _EXCHANGE_TYPES, "topic"),
         mode=Mode(section.choice("mode", [each.value for each in Mode], Mode.APPEND.value)),
         partition_by=section.texts("partition-by"),
+        schema_change=SchemaChange(
+            section.choice("schema-change", [each.value for each in SchemaChange], SchemaChange.ADD.value)
+        ),
+        keys=section.texts("keys"),
+        order_by=section.text("order-by"),
+        delete_when=section.text("delete-when"),
         every_seconds=_read_trigger(section),
-        checkpoint=(base / checkpoint).resolve() if checkpoint else None,
+        checkpoint=absolute(checkpoint, base) if checkpoint else "",
         after=section.texts("after"),
         mandatory=section.flag("mandatory", False),
         declare=section.flag("declare", True),
+        options=read_spark_options(section, kind == SinkKind.FORMAT.value),
         line=line,
+        partition_line=section.line_of("partition-by"),
     )
     section.finish()
     _check(section, sink)
@@ -77,14 +91,31 @@ def _check(section: FileSection, sink: Sink) -> None:
         section.mistake(section.line_of("type"), '"type" is for exchanges')
     if not sink.kind.is_of_broker and section.has("mandatory"):
         section.mistake(section.line_of("mandatory"), '"mandatory" is for exchanges, streams and queues')
-    if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and sink.partition_by:
+    if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA, SinkKind.FORMAT) and sink.partition_by:
         section.mistake(section.line_of("partition-by"), '"partition-by" is for Parquet and Delta')
+    if sink.kind is SinkKind.FORMAT and sink.place in FILE_FORMATS and "path" not in sink.options:
+        section.mistake(section.line_of("format"), f'files of {sink.place} need "options" with a path')
+    if sink.kind not in (SinkKind.PARQUET, SinkKind.DELTA) and section.has("schema-change"):
+        section.mistake(section.line_of("schema-change"), '"schema-change" is for Parquet and Delta')
+    _check_upsert(section, sink)
     _check_place(section, sink.kind, sink.place, sink.routing_key)
 
 
+def _check_upsert(section: FileSection, sink: Sink) -> None:
+    for key in ("keys", "order-by", "delete-when"):
+        if sink.mode is not Mode.UPSERT and section.has(key):
+            section.mistake(section.line_of(key), f'"{key}" is for "mode: upsert"')
+    if sink.kind is not SinkKind.DELTA or sink.mode is not Mode.UPSERT:
+        return
+    if not sink.keys:
+        section.mistake(section.line_of("mode"), 'upsert needs "keys": the columns that tell one row from another')
+    if not sink.order_by:
+        section.mistake(section.line_of("mode"), 'upsert needs "order-by": the column by which the newest row is known')
+
+
 def _check_place(section: FileSection, kind: SinkKind, place: str, routing_key: str) -> None:
-    if kind in (SinkKind.PARQUET, SinkKind.DELTA) and has_scheme(place):
-        section.mistake(section.line_of(kind.value), f"{place} is no path; only folders of this machine serve")
+    if kind is SinkKind.DELTA:
+        check_address(section, kind.value, place, BY_DELTA)
     if kind.is_of_broker and len(place.encode()) > _KEY_MAX:
         section.mistake(section.line_of(kind.value), f"the name of a {kind.value} has at most {_KEY_MAX} bytes")
     if len(routing_key.encode()) > _KEY_MAX:
@@ -101,4 +132,6 @@ def read_dead_letters(section: FileSection | None) -> DeadLetterPlace | None:
         return None
     place = section.text(kind)
     _check_place(section, SinkKind(kind), place, routing_key)
+    if kind == SinkKind.PARQUET.value:
+        check_address(section, kind, place, BY_ARROW)
     return DeadLetterPlace(SinkKind(kind), place, routing_key, section.line)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final
-from urllib.parse import urlsplit
 
 from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.document import FileNode, Mistakes
 from warren.spark.pipelines.model import DEFAULT_MAX_ROWS, OnError, Source, SourceKind, Watermark
 from warren.spark.pipelines.schema_text import SchemaError, SchemaField, parse_schema
-from warren.spark.pipelines.section import FileSection
-from warren.spark.pipelines.sql_text import SqlError, tokens_of
+from warren.spark.pipelines.section import FileSection, did_you_mean
+from warren.spark.pipelines.sql_columns import missing_in_expression
+from warren.spark.pipelines.sql_text import SqlError, check_operands, tokens_of
+from warren.spark.places import is_local, scheme_of
+from warren.spark.schema import COLUMNS
 
 KINDS: Final = {kind.value: kind for kind in SourceKind}
 # The message itself, beside the fields of its body.
 ENVELOPE: Final = "envelope"
 _BODIES: Final = ("avro", "json", "raw", "text")
 _FORMATS: Final = ("csv", "json", "parquet", "text")
+# Addresses that the library for Delta reaches.
+BY_DELTA: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _STARTS: Final = ("earliest", "latest")
 
 
@@ -40,24 +44,45 @@ def read_source(name: str, node: FileNode, line: int, mistakes: Mistakes) -> Sou
         body=section.choice("body", _BODIES, "json" if section.has("schema") else "raw"),
         schema=_schema_text(section),
         is_table=is_table,
-        format=section.choice("format", _FORMATS, "parquet" if source_kind is not SourceKind.FILES else "json"),
-        start=section.choice("start", _STARTS, "earliest"),
+        format=_read_format(section, source_kind),
+        start=_read_start(section, source_kind),
         max_rows=section.number("max-rows", DEFAULT_MAX_ROWS),
+        min_partitions=section.number("min-partitions", 0),
+        fail_on_data_loss=section.flag("fail-on-data-loss", True),
         watermark=read_watermark(section),
         on_error=OnError(section.choice("on-error", [each.value for each in OnError], OnError.DEAD_LETTER.value)),
         expect={key: text for key, (text, _) in section.mapping("expect").items()},
         declare=section.flag("declare", True),
+        options=read_spark_options(section, source_kind is SourceKind.FORMAT),
         line=line,
     )
     section.finish()
     _check_place(section, source)
     _check_body(section, source)
-    _check_expectations(section)
+    _check_expectations(section, source)
     return source
+
+
+def columns_of_source(source: Source) -> frozenset[str] | None:
+    """What SQL can name, in lower case; None when only Spark can tell."""
+    if source.kind.is_of_broker and source.body in ("raw", "text") and not source.schema:
+        return frozenset((*(name for name, _ in COLUMNS), ENVELOPE))
+    if not source.schema or source.schema == "infer":
+        return None
+    try:
+        fields = parse_schema(ddl_of(source.schema) if source.body == "avro" else source.schema)
+    except SchemaError:
+        # Told already.
+        return None
+    names = {each.name.lower() for each in fields}
+    return frozenset(names | {ENVELOPE} if source.kind.is_of_broker else names)
 
 
 def read_kind(section: FileSection, kinds: Mapping[str, object], verb: str) -> str | None:
     given = section.given(kinds)
+    if len(given) > 1 and "format" in given:
+        # Beside a place it says what is there.
+        given.remove("format")
     if len(given) == 1:
         return given[0]
     if not given:
@@ -65,6 +90,41 @@ def read_kind(section: FileSection, kinds: Mapping[str, object], verb: str) -> s
     else:
         section.mistake(section.line_of(given[1]), f"names several places to {verb}, {' and '.join(given)}; give one")
     return None
+
+
+def read_spark_options(section: FileSection, has_them: bool) -> dict[str, str]:
+    found = {key: text for key, (text, _) in section.mapping("options").items()}
+    if found and not has_them:
+        section.mistake(section.line_of("options"), '"options" are those of a "format" of Spark\'s')
+    return found
+
+
+def _read_start(section: FileSection, kind: SourceKind) -> str:
+    node = section.node("start")
+    if node is not None and isinstance(node.value, dict):
+        offsets = {name: each.value for name, each in node.value.items()}
+        if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
+            section.mistake(node.line, '"start": offsets are whole numbers by the names of streams')
+        return json.dumps(offsets)
+    text = section.text("start", "earliest")
+    if text in _STARTS:
+        return text
+    if text.isdecimal():
+        if kind is SourceKind.SUPER_STREAM:
+            section.mistake(section.line_of("start"), '"start": offsets of a super stream are told by partition')
+        return text
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        shown = '"start" is earliest, latest, an offset such as 1200, or a time such as 2026-05-01T12:00Z'
+        section.mistake(section.line_of("start"), f"{shown}, not {text}")
+    return text
+
+
+def _read_format(section: FileSection, kind: SourceKind) -> str:
+    if kind is SourceKind.FORMAT:
+        return section.text("format")
+    return section.choice("format", _FORMATS, "json" if kind is SourceKind.FILES else "parquet")
 
 
 def read_watermark(section: FileSection) -> Watermark | None:
@@ -98,7 +158,7 @@ def _check_place(section: FileSection, source: Source) -> None:
         section.mistake(
             section.line_of("as"), "a Delta table can be read as a table only; Parquet and files as streams too"
         )
-    if kind is not SourceKind.FILES and section.has("format"):
+    if kind not in (SourceKind.FILES, SourceKind.FORMAT) and section.has("format"):
         section.mistake(section.line_of("format"), '"format" is for files')
     if kind is SourceKind.QUEUE and section.has("start"):
         section.mistake(
@@ -106,10 +166,12 @@ def _check_place(section: FileSection, source: Source) -> None:
         )
     if not kind.is_of_broker and section.has("start"):
         section.mistake(section.line_of("start"), "tables and files are read from their beginning")
-    if not kind.is_of_broker and has_scheme(source.place):
-        section.mistake(
-            section.line_of(kind.value), f"{source.place} is no path; only folders and files of this machine serve"
-        )
+    if (kind is SourceKind.QUEUE or not kind.is_of_broker) and section.has("min-partitions"):
+        section.mistake(section.line_of("min-partitions"), '"min-partitions" is for streams')
+    if not kind.is_of_broker and section.has("fail-on-data-loss"):
+        section.mistake(section.line_of("fail-on-data-loss"), '"fail-on-data-loss" is for messages')
+    if kind is SourceKind.DELTA:
+        check_address(section, kind.value, source.place, BY_DELTA)
 
 
 def _check_body(section: FileSection, source: Source) -> None:
@@ -180,6 +242,8 @@ def _check_no_envelope(section: FileSection, fields: tuple[SchemaField, ...]) ->
 def _check_file_schema(section: FileSection, source: Source) -> None:
     if section.has("body"):
         section.mistake(section.line_of("body"), '"body" is for messages; tables and files have columns')
+    if source.kind is SourceKind.FORMAT and source.schema:
+        _check_schema(section, source)
     if source.kind is not SourceKind.FILES or source.format in ("parquet", "text"):
         return
     if not source.schema or source.schema == "infer":
@@ -190,13 +254,27 @@ def _check_file_schema(section: FileSection, source: Source) -> None:
     _check_schema(section, source)
 
 
-def _check_expectations(section: FileSection) -> None:
+def _check_expectations(section: FileSection, source: Source) -> None:
+    columns = columns_of_source(source)
     for name, (condition, line) in section.mapping("expect").items():
         try:
-            tokens_of(condition)
+            check_operands(tokens_of(condition))
         except SqlError as error:
             section.mistake(line, f'expect "{name}": {error.reason}')
+            continue
+        for each in missing_in_expression(condition, columns) if columns is not None else ():
+            section.mistake(line, f'expect "{name}": {no_column(each.name, each.known)}')
+    watermark = source.watermark
+    if columns is not None and watermark is not None and watermark.column.lower() not in columns:
+        section.mistake(section.line_of("watermark"), f"watermark: {no_column(watermark.column, columns)}")
 
 
-def has_scheme(place: str) -> bool:
-    return urlsplit(place).scheme not in ("", "file") and not Path(place).exists()
+def no_column(name: str, known: Iterable[str]) -> str:
+    return f'there is no column "{name}"{did_you_mean(name.lower(), known)}'
+
+
+def check_address(section: FileSection, key: str, place: str, schemes: tuple[str, ...]) -> None:
+    """For what is reached without Spark, which would know more."""
+    if not is_local(place) and scheme_of(place) not in schemes:
+        known = ", ".join(f"{scheme}://" for scheme in schemes)
+        section.mistake(section.line_of(key), f"{place} cannot be reached here; folders and {known} can")

@@ -20,7 +20,7 @@ from warren.spark.pipelines.describe import describe_sink, describe_source
 from warren.spark.pipelines.draw_svg import edges
 from warren.spark.pipelines.graph import needs_of, order_of_sinks, queues_read, sources_of
 from warren.spark.pipelines.model import Definition
-from warren.spark.pipelines.progress import QueryStatus
+from warren.spark.pipelines.progress import QueryStatus, rows_of
 from warren.spark.pipelines.reporter import Reporter
 from warren.spark.pipelines.state import State, Status
 from warren.spark.spark_errors import one_line, told_in_one_line
@@ -62,6 +62,8 @@ def run(
 ) -> Status:
     """The last status. Raises when a query has failed for good."""
     with State(definition.folder) as state:
+        # That of the run before; whoever writes to it now goes on at its end.
+        state.log_file.write_bytes(b"")
         runner = Runner(definition, state, once, watch)
         try:
             return runner.run(spark, master)
@@ -138,7 +140,7 @@ class Runner:
         conf.update(self._definition.spark)
         chosen = master or self._definition.master or None
         spark = session(f"warren pipeline {self._definition.name}", chosen, **conf)
-        self._master = str(spark.sparkContext.master)
+        self._master = str(spark.conf.get("spark.master", chosen or ""))
         return spark
 
     def _live(self, spark: SparkSession) -> None:
@@ -148,7 +150,9 @@ class Runner:
         while True:
             self._start_what_may(spark, waiting)
             for query in self._queries.values():
-                query.look(attempts, self._definition.restart.seconds)
+                trace = query.look(attempts, self._definition.restart.seconds)
+                if trace:
+                    self._state.note_trace(trace)
             self._measure_queues()
             states = {query.status.state for query in self._queries.values()}
             if self._is_asked_to_stop.is_set() or "failed" in states or states == {"finished"}:
@@ -191,7 +195,9 @@ class Runner:
         for query in reversed(self._queries.values()):
             query.stop()
         if failed:
-            raise WarrenError(f'query "{failed[0].name}" failed: {failed[0].last_error}')
+            raise WarrenError(
+                f'query "{failed[0].name}" failed: {failed[0].last_error}; the trace is in {self._state.log_file}'
+            )
         self._tell("stopped" if self._is_asked_to_stop.is_set() else "finished")
 
     def _tell(self, state: str, error: str | None = None) -> None:
@@ -243,29 +249,30 @@ class _Query:
         self._started_at = time.monotonic()
         self.status.state = "running"
 
-    def look(self, attempts: int, pause: float) -> None:
-        """Take what is new, and decide what an end means."""
+    def look(self, attempts: int, pause: float) -> str:
+        """Take what is new, and decide what an end means. All that is known of a failure, or nothing."""
         if self._running is None:
-            return
+            return ""
         is_active = self._running.isActive
         for progress in self._running.recentProgress:
             self._take(progress)
         if is_active:
-            return
+            return ""
         error = self._running.exception()
         self._running = None
         if error is None:
             self.status.state = "finished"
-            return
+            return ""
         self.status.last_error = one_line(error)
         if time.monotonic() - self._started_at > RECOVERED_SECONDS:
             self._attempts = 0
         if self._attempts >= attempts or any(mark in str(error) for mark in _HOPELESS):
             self.status.state = "failed"
-            return
+            return str(error)
         self.status.state = "restarting"
         self._due_at = time.monotonic() + min(PAUSE_MAX, pause * 2**self._attempts)
         self._attempts += 1
+        return str(error)
 
     def restart_if_due(self) -> None:
         if self.status.state != "restarting" or time.monotonic() < self._due_at or self._make is None:
@@ -293,7 +300,7 @@ class _Query:
     def _take(self, progress: object) -> None:
         data = json.loads(progress.json) if hasattr(progress, "json") else progress
         assert isinstance(data, dict)
-        if data["batchId"] > self.status.batch or not data.get("numInputRows"):
+        if data["batchId"] > self.status.batch or not rows_of(data):
             self.status.take(data)
 
 

@@ -27,6 +27,15 @@ _AFTER_TABLE: Final = {
 }  # fmt: skip
 
 
+# What cannot stand at the end. A star can: count(*), SELECT *.
+_WANTING: Final = {
+    "select", "from", "where", "by", "and", "or", "not", "join", "on", "in", "is", "like", "between", "when", "then",
+    "else", "case", "as", "having",
+}  # fmt: skip
+_SIGNS: Final = {"+", "-", "/", "%", "<", ">", "=", "!", "|", "&", "^", "~"}
+_NEXT: Final = {"from", "where", "group", "having", "order", "limit", "and", "or", "then", "else", "end", "join"}
+
+
 class SqlError(ValueError):
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -103,8 +112,23 @@ def _check_whole(tokens: list[Token]) -> None:
             raise SqlError("a view is one query; there is more after the ;", token.offset)
     if open_at:
         raise SqlError("a ( is not closed", open_at[-1].offset)
-    if tokens[-1].word in ("select", "from", "where", "by", "and", "or", "join", "on", ","):
-        raise SqlError(f"the query ends with {tokens[-1].text}", tokens[-1].offset)
+    check_operands(tokens)
+
+
+def check_operands(tokens: list[Token]) -> None:
+    """That something follows whatever needs it."""
+    types = 0
+    for at, token in enumerate(tokens):
+        after = tokens[at + 1] if at + 1 < len(tokens) else None
+        if token.text == "<" and at and tokens[at - 1].word in ("array", "map", "struct"):
+            types += 1
+        elif token.text == ">" and types:
+            # The end of a type, such as ARRAY<STRING>.
+            types -= 1
+        elif after is None and (token.word in _WANTING or token.text in _SIGNS or token.text == ","):
+            raise SqlError(f"the query ends with {token.text}", token.offset)
+        elif after is not None and token.text in _SIGNS and (after.text in (")", ",") or after.word in _NEXT):
+            raise SqlError(f"something is missing between {token.text} and {after.text}", token.offset)
 
 
 def _common_tables(tokens: list[Token]) -> set[str]:

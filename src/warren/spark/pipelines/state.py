@@ -49,6 +49,11 @@ class State:
         os.close(self._lock)
         self._lock = -1
 
+    def note_trace(self, text: str) -> None:
+        """Pages that nobody wants to read in a terminal, for those who look for the cause."""
+        with self.log_file.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
     def write(self, status: Status) -> None:
         """Whole or not at all, whenever somebody reads."""
         draft = self.folder / "status.json.new"
@@ -95,6 +100,11 @@ class State:
     def _by_whom(self) -> str:
         status = self.read()
         return "" if status is None else f" as process {status.get('pid')}"
+
+    @property
+    def log_file(self) -> Path:
+        """What Spark says, and traces."""
+        return self.folder / "spark.log"
 
     @property
     def _status_file(self) -> Path:

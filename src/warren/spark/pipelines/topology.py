@@ -21,6 +21,9 @@ from warren.errors import WarrenError
 from warren.spark.pipelines.model import Definition, SinkKind, Source, SourceKind
 
 _NOT_FOUND = 404
+# Ids that a queue remembers: the default, and as many as it may be asked to.
+_LEAST_IDS = 1000
+_MOST_IDS = 1_000_000
 
 
 def input_stream(definition: Definition, source: Source) -> str:
@@ -39,7 +42,9 @@ def declare(definition: Definition) -> None:
         elif sink.declare:
             topology.declare_place(sink.kind, sink.place, sink.exchange_type)
     if definition.dead_letters is not None:
-        topology.declare_place(definition.dead_letters.kind, definition.dead_letters.place, "topic")
+        topology.declare_place(
+            definition.dead_letters.kind, definition.dead_letters.place, "topic", _letters_arguments(definition)
+        )
 
 
 def is_warren(broker: str) -> bool:
@@ -78,13 +83,13 @@ class _Topology:
                 for key in source.keys:
                     client.call(QueueBind(queue=stream, exchange=source.place, routing_key=key), QueueBindOk)
 
-    def declare_place(self, kind: SinkKind, place: str, exchange_type: str) -> None:
+    def declare_place(self, kind: SinkKind, place: str, exchange_type: str, of_queue: Table | None = None) -> None:
         if kind is SinkKind.EXCHANGE and place:
             self._exchange(place, exchange_type)
         elif kind is SinkKind.STREAM:
             self._queue(place, _stream_arguments())
         elif kind is SinkKind.QUEUE:
-            self._queue(place, {})
+            self._queue(place, of_queue or {})
 
     def declare_pipeline_exchange(self, name: str, pipeline: str) -> None:
         if self._is_there(ExchangeDeclare(exchange=name, passive=True), ExchangeDeclareOk):
@@ -119,6 +124,13 @@ class _Topology:
                 return False
             raise
         return True
+
+
+def _letters_arguments(definition: Definition) -> Table:
+    """A batch that is done again sends its misfits again, all of them at worst."""
+    rows = sum(source.max_rows for source in definition.sources.values() if source.can_misfit)
+    size = min(max(rows, _LEAST_IDS), _MOST_IDS)
+    return table_of({"x-message-deduplication": True, "x-cache-size": size})
 
 
 def _stream_arguments() -> Table:

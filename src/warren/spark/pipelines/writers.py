@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from warren.broker.exchanges.pipeline import RESULT_HEADER
-from warren.spark.options import write_options
+from warren.errors import WarrenError
+from warren.spark.folders import Folder, folder_at
+from warren.spark.options import DEDUPLICATION_HEADER, write_options
+from warren.spark.pipelines.delta_table import DeltaBatches
+from warren.spark.pipelines.graph import views_of
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
-from warren.spark.pipelines.parquet_table import ParquetTable
+from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
 from warren.spark.pipelines.publish_step import PublishStep
+from warren.spark.pipelines.read_sink import FILE_FORMATS
 from warren.spark.pipelines.read_source import ENVELOPE
+from warren.spark.pipelines.schema_change import schema_of_table, widened
 from warren.spark.pipelines.tables import FORMAT, frame_of
+from warren.spark.pipelines.write_rows import query_id, write_rows
 from warren.spark.sink import check_columns
 
 if TYPE_CHECKING:
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 # Columns of a view that are about the message and not in its body.
 _OF_MESSAGE: Final = ("exchange", "routing_key", "headers", "properties")
+# To replace a row of before is to update, as Spark sees it.
+_OUTPUT_MODES: Final = {Mode.UPSERT: Mode.UPDATE.value}
 # Every so many batches small files are put together.
 _COMPACT_EVERY: Final = 16
 _ROWS_SHOWN: Final = 20
@@ -30,14 +37,18 @@ _ROWS_SHOWN: Final = 20
 
 def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -> StreamingQuery:
     frame = frame_of(spark, definition, sink)
-    checkpoint = definition.checkpoint_of(sink)
-    checkpoint.mkdir(parents=True, exist_ok=True)
+    checkpoint = folder_at(definition.checkpoint_of(sink), spark)
+    checkpoint.make()
     if sink.kind.is_of_broker:
         writer = _to_broker(frame, definition, sink, checkpoint)
+    elif sink.kind is SinkKind.FORMAT:
+        writer = _to_format(frame, definition, sink)
     else:
-        writer = _to_function(frame, definition, sink, checkpoint)
-    writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(sink.mode.value)
-    writer = writer.option("checkpointLocation", str(checkpoint))
+        writer = _to_function(frame, sink, definition.place_of(sink.place), checkpoint)
+    writer = writer.queryName(f"{definition.name}.{sink.name}").outputMode(
+        _OUTPUT_MODES.get(sink.mode, sink.mode.value)
+    )
+    writer = writer.option("checkpointLocation", checkpoint.place)
     if once:
         writer = writer.trigger(availableNow=True)
     elif sink.every_seconds is not None:
@@ -45,12 +56,15 @@ def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -
     return writer.start()
 
 
-def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
+def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Folder) -> DataStreamWriter:
     frame = message_frame(frame)
     if sink.kind is SinkKind.PIPELINE:
         frame = _marked_as_result(frame, definition.name)
     options = broker_options(definition, sink, frame.columns)
-    check_columns(frame.schema)
+    try:
+        check_columns(frame.schema)
+    except WarrenError as error:
+        raise WarrenError(f'{definition.at(sink.line)}sink "{sink.name}": {error}') from error
     if sink.mode is Mode.APPEND:
         return frame.writeStream.format(FORMAT).options(**options)
     return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint))
@@ -75,7 +89,15 @@ def broker_options(definition: Definition, sink: Sink, columns: list[str]) -> di
         options["routingKey"] = sink.routing_key
     if sink.mandatory:
         options["mandatory"] = "true"
+    if not _sets_ids(definition, sink):
+        options["newIds"] = "true"
     return options
+
+
+def _sets_ids(definition: Definition, sink: Sink) -> bool:
+    """Whether SQL gives rows an id. One that came along with the headers is of the message that a row was made of: all
+    rows that were made of it would be taken for one."""
+    return any(DEDUPLICATION_HEADER in definition.views[name].sql for name in views_of(definition, [sink.origin]))
 
 
 def message_frame(frame: DataFrame) -> DataFrame:
@@ -91,19 +113,37 @@ def message_frame(frame: DataFrame) -> DataFrame:
     return frame.select(body.alias("body"), *kept, *added)
 
 
-def _to_function(frame: DataFrame, definition: Definition, sink: Sink, checkpoint: Path) -> DataStreamWriter:
-    place = definition.path_of(sink.place)
+def _to_function(frame: DataFrame, sink: Sink, place: str, checkpoint: Folder) -> DataStreamWriter:
     if sink.kind is SinkKind.CONSOLE:
         return frame.writeStream.foreachBatch(ConsoleBatches(sink.name))
     if sink.kind is SinkKind.DELTA:
-        return frame.writeStream.foreachBatch(DeltaBatches(place, sink.partition_by, sink.mode, checkpoint))
-    return frame.writeStream.foreachBatch(ParquetBatches(place, sink.partition_by, checkpoint))
+        return frame.writeStream.foreachBatch(DeltaBatches(place, sink, checkpoint))
+    return frame.writeStream.foreachBatch(ParquetBatches(folder_at(place, frame.sparkSession), sink, checkpoint))
+
+
+def _to_format(frame: DataFrame, definition: Definition, sink: Sink) -> DataStreamWriter:
+    options = definition.options_of(sink)
+    if sink.place in FILE_FORMATS:
+        return frame.writeStream.format(sink.place).options(**options).partitionBy(*sink.partition_by)
+    return frame.writeStream.foreachBatch(FormatBatches(sink, options))
+
+
+class FormatBatches:
+    """What Spark can write as a table it can write batch by batch, whether or not it has a stream for it."""
+
+    def __init__(self, sink: Sink, options: dict[str, str]) -> None:
+        self._sink = sink
+        self._options = options
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        writer = frame.write.format(self._sink.place).options(**self._options).mode("append")
+        (writer.partitionBy(*self._sink.partition_by) if self._sink.partition_by else writer).save()
 
 
 class MessageBatches:
     """For the mode update, which Spark does not let a Python sink take part in: the same writer, called by batch."""
 
-    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Path) -> None:
+    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Folder) -> None:
         self._options = write_options(options, schema.names)
         self._checkpoint = checkpoint
 
@@ -112,49 +152,31 @@ class MessageBatches:
 
 
 class ParquetBatches:
-    def __init__(self, folder: Path, partition_by: tuple[str, ...], checkpoint: Path) -> None:
+    def __init__(self, folder: Folder, sink: Sink, checkpoint: Folder) -> None:
         self._table = ParquetTable(folder)
-        self._partition_by = partition_by
+        self._sink = sink
         self._checkpoint = checkpoint
+        self._schema: StructType | None = None
         self._table.prepare()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         writer = query_id(self._checkpoint)
-        staged = self._table.staging(writer, batch)
-        frame.write.mode("overwrite").option("compression", "zstd").partitionBy(*self._partition_by).parquet(
-            str(staged)
-        )
-        self._table.commit(writer, batch)
+        self._note_columns(frame.schema)
+        staged = f"{self._table.folder.place}/{self._table.staging(writer, batch)}"
+        rows = write_rows(frame, staged, self._sink.partition_by)
+        self._table.commit(writer, batch, rows)
         if batch % _COMPACT_EVERY == _COMPACT_EVERY - 1:
             self._table.compact(writer, before=batch)
 
-
-class DeltaBatches:
-    def __init__(self, folder: Path, partition_by: tuple[str, ...], mode: Mode, checkpoint: Path) -> None:
-        self._folder = folder
-        self._partition_by = partition_by
-        self._mode: Any = "overwrite" if mode is Mode.COMPLETE else "append"
-        self._checkpoint = checkpoint
-
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-        from deltalake.exceptions import TableNotFoundError
-
-        writer = query_id(self._checkpoint)
-        try:
-            done = DeltaTable(str(self._folder)).transaction_version(writer)
-        except TableNotFoundError:
-            done = None
-        if done is not None and done >= batch:
+    def _note_columns(self, schema: StructType) -> None:
+        """Once for each start of the query: as long as it runs its columns are the same."""
+        if self._schema is not None:
             return
-        rows: Any = frame.toArrow()
-        write_deltalake(
-            str(self._folder),
-            rows,
-            mode=self._mode,
-            partition_by=list(self._partition_by) or None,
-            commit_properties=CommitProperties(app_transactions=[Transaction(writer, batch)]),
-        )
+        folder = self._table.folder
+        known = schema_of_table(folder)
+        self._schema = widened(known, schema, self._sink.schema_change, folder.place)
+        if self._schema != known:
+            folder.write(SCHEMA, self._schema.json())
 
 
 class ConsoleBatches:
@@ -178,8 +200,3 @@ def _shown(value: object) -> str:
     if isinstance(value, (bytes, bytearray)):
         return value.decode(errors="replace")
     return "" if value is None else str(value)
-
-
-def query_id(checkpoint: Path) -> str:
-    """Spark's own, which lasts as long as the checkpoint; a new checkpoint is a new writer."""
-    return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
