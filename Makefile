@@ -57,7 +57,7 @@ BOUNCES ?= 100
 faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES, KILLS, BOUNCES, SEEDS
 	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
 		"backlog --messages $(MESSAGES)" stalls "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
-		"spark_kills --kills $(KILLS) --bounces $(BOUNCES) --workers $(BOUNCES) --brokers $(KILLS)"; do \
+		"spark_kills --kills $(KILLS) --bounces $(BOUNCES) --workers $(BOUNCES) --brokers $(KILLS)" "migration"; do \
 		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; \
 		echo "== replication"; $(BIN)/python -m tests.replication.simulation --seeds $(SEEDS) || failed=1; exit $$failed
 
@@ -66,6 +66,11 @@ check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src tests bench tools
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
+
+docs: ## the pages of docs/ as a site in build/site, to be read without a network
+	@test -x build/docs-venv/bin/mkdocs || { echo "installing what makes the site"; $(PYTHON) -m venv build/docs-venv \
+		&& build/docs-venv/bin/pip install -q 'mkdocs<2' 'mkdocs-material>=9.5,<10'; }
+	@NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build -q -f docs/mkdocs.yaml && echo "build/site/index.html"
 
 methods: ## src/warren/amqp/methods.py anew, from the table in tools/amqp_methods.py
 	$(PYTHON) -m tools.amqp_methods

@@ -264,7 +264,7 @@ def hints(broker: Broker, folder: Path) -> list[Text]:
     return [
         Text.assemble(("open  ", "dim"), broker.page, ("  the page (guest, guest)", "dim")),
         Text.assemble(("try   ", "dim"), f"{warren} pipeline plan {_shown(FILE)}"),
-        Text.assemble(("try   ", "dim"), f"{warren} redrive orders.misfits --dry-run", ("  what did not fit", "dim")),
+        Text.assemble(("try   ", "dim"), f"{warren} peek orders.misfits", ("  what did not fit", "dim")),
         Text.assemble(("look  ", "dim"), f"{_shown(folder / 'archive')}", ("  every order, in Parquet", "dim")),
         Text.assemble(("stop  ", "dim"), "Ctrl-C"),
     ]

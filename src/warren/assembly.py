@@ -10,13 +10,13 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING
 
 from warren.config import Config
+from warren.server import tls
 from warren.server.alarms import files_used, memory_used
 from warren.server.gate import Gate, descriptor_limit
 from warren.server.leadership import Leadership
 from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.listeners import bind
 from warren.server.passwords import Passwords
-from warren.server.tls import certificate_end, http_context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,8 @@ class Assembly:
         self._http: list[HttpService] = []
         self._http_gate = Gate(config, config.http_connection_max)
         self._http_port = -1
+        self._http_tls: SSLContext | None = None
+        self._context: Context | None = None
 
     async def start(self) -> None:
         await self.server.start()
@@ -50,6 +52,15 @@ class Assembly:
             await self._stop_http()
             await self.server.stop()
             raise
+
+    def reload(self) -> None:
+        """The configuration has changed in place: what can follow follows."""
+        self.server.reload()
+        if self._http_tls is not None:
+            tls.reload(self._http_tls, self.config)
+        if self._context is not None:
+            self._context.memory_limit = self.server.memory_limit
+            self._context.disk_free_limit = self.config.disk_limit
 
     async def _stop_http(self) -> None:
         services, self._http = self._http, []
@@ -74,22 +85,22 @@ class Assembly:
         from warren.management.app import make_app, make_metrics_app
 
         config = self.config
-        tls = http_context_of(config) if config.http_tls else None
+        self._http_tls = tls.http_context_of(config) if config.http_tls else None
         sockets = bind(config.host, config.http_port)
         self._http_port = sockets[0].getsockname()[1]
-        context = self._context()
-        await self._serve_http(make_app(context), sockets, tls)
+        self._context = context = self._make_context()
+        await self._serve_http(make_app(context), sockets)
         if config.metrics_port > 0:
-            await self._serve_http(make_metrics_app(context), bind(config.host, config.metrics_port), tls)
+            await self._serve_http(make_metrics_app(context), bind(config.host, config.metrics_port))
 
-    async def _serve_http(self, app: ASGIApp, sockets: list[socket], tls: SSLContext | None) -> None:
+    async def _serve_http(self, app: ASGIApp, sockets: list[socket]) -> None:
         from warren.management.service import HttpService
 
-        service = HttpService(app, sockets, self._http_gate, tls)
+        service = HttpService(app, sockets, self._http_gate, self._http_tls)
         await service.start()
         self._http.append(service)
 
-    def _context(self) -> Context:
+    def _make_context(self) -> Context:
         from warren.management.calls import Context, Port
 
         server, host = self.server, self.server.host
@@ -117,7 +128,7 @@ class Assembly:
             data_dir=self.config.data_dir,
             http_body_max=self.config.http_body_max,
             http_bodies_max=self.config.http_bodies_max,
-            certificate_ends=lambda: certificate_end(self.config),
+            certificate_ends=lambda: tls.certificate_end(self.config),
         )
 
 

@@ -21,7 +21,7 @@ from warren.errors import WarrenError
 
 ENVIRONMENT_PREFIX: Final = "WARREN_"
 # Begin like options but are read elsewhere: by the build and by the command line's client side.
-_NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL", "WARREN_AMQP_URL"}
+_NOT_OPTIONS: Final = {"WARREN_PURE", "WARREN_EXPECT", "WARREN_CONFIG", "WARREN_URL", "WARREN_AMQP_URL", "WARREN_URI"}
 # Where RabbitMQ has them.
 MANAGEMENT_PORT: Final = 15672
 PROMETHEUS_PORT: Final = 15692
@@ -29,10 +29,16 @@ _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": Fa
 
 
 def option(
-    help: str, default: object, *, low: float | None = None, high: float | None = None, choices: tuple[str, ...] = ()
+    help: str,
+    default: object,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    live: bool = False,
 ) -> Any:
-    """A dataclass field with what its checks and its documentation need to know."""
-    metadata = {"help": help, "low": low, "high": high, "choices": choices}
+    """A dataclass field with what its checks and its documentation need to know. `live`: it can change on SIGHUP."""
+    metadata = {"help": help, "low": low, "high": high, "choices": choices, "live": live}
     if isinstance(default, list):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -61,16 +67,18 @@ class Config:
     definitions: str = option("Definitions file (RabbitMQ's format) to import at every start.", "")
 
     tls_port: int = option("Port of AMQP over TLS, open when `tls_cert` is set; 0 takes any.", 5671, low=0, high=65535)
-    tls_cert: str = option("The server's certificate chain, a PEM file.", "")
-    tls_key: str = option("The certificate's private key, a PEM file; empty when `tls_cert` holds both.", "")
-    tls_ca: str = option("Authorities that may sign clients' certificates, a PEM file.", "")
+    tls_cert: str = option("The server's certificate chain, a PEM file.", "", live=True)
+    tls_key: str = option("The certificate's private key, a PEM file; empty when `tls_cert` holds both.", "", live=True)
+    tls_ca: str = option("Authorities that may sign clients' certificates, a PEM file.", "", live=True)
     tls_verify: str = option(
         "Whether clients must show a certificate. `optional` and `required` offer EXTERNAL: the name is the CN.",
         "none",
         choices=("none", "optional", "required"),
     )
 
-    heartbeat: int = option("Heartbeat proposed to clients, in seconds; 0 proposes none.", 60, low=0, high=65535)
+    heartbeat: int = option(
+        "Heartbeat proposed to clients, in seconds; 0 proposes none.", 60, low=0, high=65535, live=True
+    )
     frame_max: int = option("Largest frame, in bytes.", 131072, low=4096, high=2**31 - 1)
     channel_max: int = option("Most channels of one connection.", 2047, low=1, high=65535)
     connection_max: int = option(
@@ -96,8 +104,8 @@ class Config:
         0,
         low=0,
     )
-    handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1)
-    max_message_size: int = option("Largest message body, in bytes.", 16 * MIB, low=0, high=BODY_HARD_MAX)
+    handshake_timeout_ms: int = option("Time for a whole handshake, in milliseconds.", 10_000, low=1, live=True)
+    max_message_size: int = option("Largest message body, in bytes.", 16 * MIB, low=0, high=BODY_HARD_MAX, live=True)
     delivery_limit: int = option(
         "How often a message may come back to a quorum queue that says nothing of it; -1 is any number.", 20, low=-1
     )
@@ -130,7 +138,7 @@ class Config:
         60,
         low=0,
     )
-    loopback_users: list[str] = option("Users that may connect from this machine only.", ["guest"])
+    loopback_users: list[str] = option("Users that may connect from this machine only.", ["guest"], live=True)
 
     interceptors: list[str] = option("Channel interceptors, as `package.module:Class`.", [])
     exchange_decorators: list[str] = option("Exchange decorators, as `package.module:Class`.", [])
@@ -144,11 +152,13 @@ class Config:
         0.6,
         low=0,
         high=1,
+        live=True,
     )
     disk_free_limit: int = option(
         "Free bytes on the data folder's disk below which publishers block, at least three segments' worth; 0 is off.",
         50_000_000,
         low=0,
+        live=True,
     )
 
     store_segment_bytes: int = option(
@@ -169,7 +179,13 @@ class Config:
 
     node_name: str = option("Name of this node in the API and on the wire.", "warren@localhost")
     cluster_name: str = option("Name of the cluster in the API and on the wire.", "warren@localhost")
-    log_level: str = option("How much is logged.", "info", choices=("debug", "info", "warning", "error"))
+    log_level: str = option("How much is logged.", "info", choices=("debug", "info", "warning", "error"), live=True)
+    log_format: str = option(
+        "Lines for people, or an object of JSON on each.", "lines", choices=("lines", "json"), live=True
+    )
+    log_file: str = option("File that is logged to; empty is standard error.", "", live=True)
+    log_file_bytes: int = option("Size at which that file is put aside as `.1`; 0 is never.", 0, low=0, live=True)
+    log_file_count: int = option("How many are kept aside.", 5, low=1, live=True)
 
     def settings(self) -> Settings:
         """What of this the core needs."""
@@ -225,6 +241,20 @@ def load(
     return config
 
 
+def take_over(config: Config, wanted: Config) -> list[str]:
+    """What can change while a broker runs; the names of options that are different and need a restart."""
+    changed = [name for name in OPTIONS if getattr(config, name) != getattr(wanted, name)]
+    # TLS can be renewed, but neither begin nor end.
+    is_other_tls = config.has_tls != wanted.has_tls
+    fixed = [
+        name for name in changed if not OPTIONS[name].metadata["live"] or (is_other_tls and name.startswith("tls_"))
+    ]
+    for name in changed:
+        if name not in fixed:
+            setattr(config, name, getattr(wanted, name))
+    return fixed
+
+
 def flag_of(name: str) -> str:
     return name.replace("_", "-")
 
@@ -239,13 +269,14 @@ def help_of(name: str) -> str:
 
 def document() -> str:
     """The table of docs/configuration.md."""
-    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
+    lines = ["| option | type | default | on SIGHUP | meaning |", "|---|---|---|---|---|"]
     defaults = Config()
     for name, field in OPTIONS.items():
         text = f"`{getattr(defaults, name)!r}`"
         choices = field.metadata["choices"]
         kind = " \\| ".join(f"`{choice}`" for choice in choices) if choices else _type_name(_TYPES[name])
-        lines.append(f"| `{name}` | {kind} | {text} | {field.metadata['help']} |")
+        live = "yes" if field.metadata["live"] else ""
+        lines.append(f"| `{name}` | {kind} | {text} | {live} | {field.metadata['help']} |")
     return "\n".join(lines) + "\n"
 
 

@@ -178,6 +178,41 @@ def test_an_impersonator_may_speak_for_others(world: World) -> None:
     assert channel.got("q").body == b"m"
 
 
+def brought(*origin: str, **headers: object) -> Properties:
+    return Properties(headers=table_of({**headers, "x-warren-origin": list(origin)}))
+
+
+def test_an_impersonator_may_bring_a_message_with_its_exchange_and_key_into_one_queue(world: World) -> None:
+    world.add_user("relay").tags.append("impersonator")
+    channel = world.connect("relay").channel()
+    channel.declare("q")
+    channel.declare("other")
+    channel.publish("m", "q", properties=brought("gone", "a.b", CC=["other"], kind="tea"))
+    channel.publish("n", "q", properties=brought("", "q"))
+    seen = channel.got("q")
+    assert (seen.exchange, seen.routing_key, seen.body) == ("gone", "a.b", b"m")
+    assert seen.received.properties.headers == table_of({"CC": ["other"], "kind": "tea"})
+    seen = channel.got("q")
+    assert (seen.exchange, seen.routing_key, seen.received.properties.headers) == ("", "q", None)
+    assert channel.bodies_in("other") == []
+
+
+def test_of_others_an_origin_is_a_header_like_any(channel: ChannelClient) -> None:
+    channel.declare("q")
+    channel.publish("m", "q", properties=brought("gone", "a.b"))
+    seen = channel.got("q")
+    assert (seen.exchange, seen.routing_key) == ("", "q")
+    assert seen.received.properties.headers == table_of({"x-warren-origin": ["gone", "a.b"]})
+
+
+def test_an_origin_must_be_an_exchange_and_a_key(world: World) -> None:
+    world.add_user("relay").tags.append("impersonator")
+    channel = world.connect("relay").channel()
+    channel.declare("q")
+    channel.publish("m", "q", properties=brought("gone"))
+    assert "x-warren-origin must be an exchange and a routing key" in channel.expect_close()[1]
+
+
 def test_a_permission_taken_away_holds_for_the_next_publish(world: World) -> None:
     world.add_user("bob")
     bob = world.connect("bob").channel()

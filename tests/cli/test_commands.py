@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +18,7 @@ import pika
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.serving import run_warren
+from tests.cli.serving import PATIENCE, environment, run_warren
 from warren import Broker
 from warren.cli.main import COMMANDS, warren
 from warren.core import describe_core
@@ -50,8 +56,8 @@ def shell(broker: Broker) -> Iterator[Shell]:
 
 def test_messages_are_published_peeked_and_taken(shell: Shell) -> None:
     shell.run("declare", "queue", "q", "--argument", "x-max-length:=10")
-    shell.run("publish", "hello", "--key", "q", "--header", "kind=greeting", "--header", "size:=5")
-    shell.run("publish", "again", "--key", "q", "--property", "message_id=m2")
+    shell.run("publish", "hello", "--routing-key", "q", "--header", "kind=greeting", "--header", "size:=5")
+    shell.run("publish", "again", "--routing-key", "q", "--property", "message_id=m2")
     (first, second) = shell.rows("peek", "q")
     assert (first["payload"], first["properties"]["headers"]) == ("hello", {"kind": "greeting", "size": 5})
     assert second["properties"]["message_id"] == "m2"
@@ -65,26 +71,26 @@ def test_messages_are_published_peeked_and_taken(shell: Shell) -> None:
 def test_lines_of_a_file_are_messages_and_consume_prints_them(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("one\ntwo\nthree\n")
     shell.run("declare", "queue", "q")
-    shell.run("publish", "--key", "q", "--file", str(tmp_path / "lines"), "--lines")
+    shell.run("publish", "--routing-key", "q", "--file", str(tmp_path / "lines"), "--lines")
     assert shell.run("consume", "q", "--count", "2", "--raw") == "one\ntwo\n"
     assert json.loads(shell.run("consume", "q", "--count", "1"))["payload"] == "three"
 
 
 def test_a_body_comes_from_standard_input(shell: Shell) -> None:
     shell.run("declare", "queue", "q")
-    shell.run("publish", "--key", "q", "--file", "-", input="piped")
+    shell.run("publish", "--routing-key", "q", "--file", "-", input="piped")
     assert shell.rows("get", "q")[0]["payload"] == "piped"
 
 
 def test_an_unrouted_message_is_an_error(shell: Shell) -> None:
     with pytest.raises(WarrenError, match="1 of 1 messages were not routed"):
-        shell.run("publish", "m", "--key", "nowhere")
+        shell.run("publish", "m", "--routing-key", "nowhere")
 
 
 def test_topology_is_declared_listed_and_deleted(shell: Shell) -> None:
     shell.run("declare", "exchange", "x", "--type", "topic")
     shell.run("declare", "queue", "q")
-    shell.run("declare", "binding", "x", "q", "--key", "a.#")
+    shell.run("declare", "binding", "x", "q", "--routing-key", "a.#")
     assert "x" in [row["name"] for row in shell.rows("exchanges", "list")]
     (found,) = [row for row in shell.rows("bindings", "list") if row["source"] == "x"]
     assert found["routing_key"] == "a.#"
@@ -95,7 +101,7 @@ def test_topology_is_declared_listed_and_deleted(shell: Shell) -> None:
 
 def test_queues_are_listed_changed_and_purged(shell: Shell) -> None:
     shell.run("queues", "declare", "q", "--type", "quorum")
-    shell.run("publish", "m", "--key", "q", "--count", "3")
+    shell.run("publish", "m", "--routing-key", "q", "--count", "3")
     assert [(row["name"], row["messages"]) for row in shell.rows("queues", "list")] == [("q", 3)]
     changed = shell.rows("queues", "change", "q", "--argument", "x-max-length:=2")
     assert [(row["argument"], row["wanted"]) for row in changed] == [("x-max-length", 2)]
@@ -110,7 +116,7 @@ def test_queues_are_listed_changed_and_purged(shell: Shell) -> None:
 def test_messages_move_and_one_is_deleted(shell: Shell) -> None:
     shell.run("declare", "queue", "q")
     shell.run("declare", "queue", "other")
-    shell.run("publish", "m", "--key", "q", "--count", "30")
+    shell.run("publish", "m", "--routing-key", "q", "--count", "30")
     assert shell.run("queues", "move", "q", "other", "--count", "10") == "10 moved\n"
     assert shell.run("queues", "move", "q", "other") == "20 moved\n"
     sequence = shell.rows("peek", "other")[0]["sequence"]
@@ -159,7 +165,7 @@ def test_status_tells_alarms_and_fails_while_one_is_on(shell: Shell, broker: Bro
 
 def test_scheduled_messages_are_listed_and_cancelled(shell: Shell) -> None:
     shell.run("declare", "exchange", "later", "--type", "x-delayed-message", "--argument", "x-delayed-type=fanout")
-    shell.run("publish", "m", "--exchange", "later", "--key", "k", "--header", "x-delay:=60000")
+    shell.run("publish", "m", "--exchange", "later", "--routing-key", "k", "--header", "x-delay:=60000")
     assert shell.rows("scheduled", "list") == [{"name": "later", "vhost": "/", "messages": 1}]
     (row,) = shell.rows("scheduled", "list", "later")
     shell.run("scheduled", "cancel", "later", str(row["sequence"]))
@@ -186,7 +192,7 @@ def test_a_trace_waits_for_the_next_publish(shell: Shell, broker: Broker) -> Non
 def test_a_dry_run_is_drawn_as_a_tree(shell: Shell) -> None:
     shell.run("declare", "queue", "[red]q")
     shell.run("declare", "binding", "amq.headers", "[red]q", "--argument", "x-match=all", "--argument", "a=b")
-    drawn = shell.run("trace", "--dry-run", "--exchange", "amq.headers", "--key", "k", "--header", "a=b")
+    drawn = shell.run("trace", "--dry-run", "--exchange", "amq.headers", "--routing-key", "k", "--header", "a=b")
     assert "amq.headers key 'k' would be routed" in drawn
     assert "+ queue '[red]q': x-match=all of a=b: met" in drawn
     missed = shell.run("trace", "--dry-run", "--exchange", "amq.headers", "--header", "a=c")
@@ -201,12 +207,15 @@ def test_a_trace_gives_up_in_time(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("publish", "--key", "q"), "give the message as BODY or with --file"),
-        (("publish", "m", "--key", "q", "--header", "x"), "x is not NAME=VALUE"),
-        (("publish", "m", "--key", "q", "--header", "x:=y"), "x:=y: y is not JSON"),
-        (("publish", "--key", "q", "--file", "/nothing/here"), "cannot read /nothing/here: No such file"),
-        (("get", "missing"), "404 no queue 'missing' in vhost '/'"),
-        (("queues", "delete", "missing"), "404"),
+        (("publish", "--routing-key", "q"), "give the message as BODY or with --file"),
+        (("publish", "m", "--routing-key", "q", "--header", "x"), "x is not NAME=VALUE"),
+        (("publish", "m", "--routing-key", "q", "--header", "x:=y"), "x:=y: y is not JSON"),
+        (("publish", "--routing-key", "q", "--file", "/nothing/here"), "cannot read /nothing/here: No such file"),
+        (("get", "missing"), "no queue 'missing' in vhost '/'"),
+        (("queues", "delete", "missing"), "there is no queue 'missing' in virtual host '/'"),
+        (("queues", "list", "--vhost", "none"), "there is no virtual host 'none'"),
+        (("queues", "list", "--srot", "name"), "No such option '--srot'. (Did you mean one of: '--json', '--sort'"),
+        (("quees", "list"), "No such command 'quees'. Did you mean 'queues'?"),
         (("policies", "set", "p", ".*", "{"), "{ is not JSON"),
         (("connections", "close"), "say which: NAME or --user"),
         (("status", "--url", "http://127.0.0.1:1"), "no answer from 127.0.0.1:1"),
@@ -233,3 +242,70 @@ def test_a_shell_completes_commands_and_names(shell: Shell, broker: Broker) -> N
     for words, number, completed in (("warren pe", "1", "plain,peek"), ("warren peek or", "2", "plain,orders")):
         asked = run_warren(_WARREN_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=number, WARREN_URL=url)
         assert completed in asked.stdout
+
+
+def test_a_column_that_is_not_there_is_told_what_was_meant(shell: Shell) -> None:
+    shell.run("declare", "queue", "q")
+    with pytest.raises(WarrenError, match="there is no column mesages; did you mean messages"):
+        shell.run("queues", "list", "--sort", "mesages")
+
+
+def test_options_that_were_called_otherwise_once_still_work(shell: Shell, broker: Broker) -> None:
+    shell.run("declare", "queue", "q")
+    shell.run("publish", "m", "--key", "q")
+    assert shell.run("consume", "q", "--count", "1", "--raw", "--broker", broker.url).strip() == "m"
+    assert "--key" not in shell.run("publish", "--help")
+
+
+LONG = "a-name-of-a-queue-" + "that-goes-on-" * 12
+
+
+def test_a_table_that_is_piped_is_as_wide_as_it_must_be(shell: Shell, broker: Broker) -> None:
+    shell.run("declare", "queue", LONG)
+    url = broker.http_url.replace("http://", "http://guest:guest@")
+    lines = run_warren("queues", "list", "--url", url, COLUMNS="40").stdout.splitlines()
+    row = next(line for line in lines if LONG in line)
+    # Numbers stand below the end of their heading.
+    assert lines[1].index("messages ") + len("messages") == row.index(" 0 ") + len(" 0")
+
+
+def in_a_terminal(columns: int, *arguments: str, typed: str = "", **variables: str) -> tuple[int, str]:
+    """Exit code and all that is shown."""
+    primary, secondary = pty.openpty()
+    termios.tcsetwinsize(secondary, (40, columns))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "warren", *arguments],
+        stdin=secondary,
+        stdout=secondary,
+        stderr=secondary,
+        env=environment(TERM="dumb", **variables),
+    )
+    os.close(secondary)
+    os.write(primary, typed.encode())
+    shown = b""
+    with contextlib.suppress(OSError):
+        while data := os.read(primary, 4096):
+            shown += data
+    os.close(primary)
+    return process.wait(PATIENCE), shown.decode().replace("\r\n", "\n")
+
+
+def test_in_a_narrow_terminal_every_field_has_a_line_and_nothing_is_cut(shell: Shell, broker: Broker) -> None:
+    shell.run("declare", "queue", LONG)
+    url = broker.http_url.replace("http://", "http://guest:guest@")
+    code, shown = in_a_terminal(60, "queues", "list", WARREN_URL=url)
+    assert code == 0
+    assert LONG in shown.replace("\n", "")
+    assert "messages: 0" in shown
+
+
+def test_a_purge_asks_on_a_terminal(shell: Shell, broker: Broker) -> None:
+    shell.run("declare", "queue", "q")
+    shell.run("publish", "m", "--routing-key", "q")
+    url = broker.http_url.replace("http://", "http://guest:guest@")
+    code, shown = in_a_terminal(80, "queues", "purge", "q", typed="n\n", WARREN_URL=url)
+    assert code != 0
+    assert "Delete 1 messages of queue 'q' for good?" in shown
+    assert len(shell.rows("peek", "q")) == 1
+    assert in_a_terminal(80, "queues", "purge", "q", typed="y\n", WARREN_URL=url)[0] == 0
+    assert shell.rows("peek", "q") == []

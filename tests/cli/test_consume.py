@@ -77,7 +77,7 @@ def test_a_message_is_shown_with_all_that_belongs_to_it(broker: Broker, url: str
         connection.channel().basic_publish("", "q", b"\xff\x00", properties)
         connection.channel().basic_publish("", "q", "žluť".encode())
         connection.channel().basic_publish("", "q", b"x" * 300_000)
-    lines = run_warren("consume", "q", "--count", "3", "--broker", broker.url).stdout.splitlines()
+    lines = run_warren("consume", "q", "--count", "3", "--uri", broker.url).stdout.splitlines()
     first, second, third = [json.loads(line) for line in lines]
     assert first == {
         "payload_bytes": 2,
@@ -133,7 +133,7 @@ def test_mistakes_are_one_line(broker: Broker, url: str, tmp_path: Path) -> None
     assert missing.returncode == 1
     assert missing.stderr.count("\n") == 1
     assert "no queue 'nowhere' in vhost '/'" in missing.stderr
-    refused = run_warren("consume", "q", "--broker", broker.url.replace("guest@", "wrong@"))
+    refused = run_warren("consume", "q", "--uri", broker.url.replace("guest@", "wrong@"))
     assert refused.returncode == 1
     assert "ACCESS_REFUSED" in refused.stderr
 

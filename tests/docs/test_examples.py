@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,11 @@ def test_the_examples_run_and_print_what_they_say(guide: Path, tmp_path: Path) -
         pytest.skip(f"{guide.name} uses curl, which is not installed here")
     if "etcd" in commands_used(guide) and shutil.which("etcd") is None:
         pytest.skip(f"{guide.name} uses etcd, which is not installed here")
+    if "openssl" in commands_used(guide) and shutil.which("openssl") is None:
+        pytest.skip(f"{guide.name} uses openssl, which is not installed here")
+    missing = sorted(name for name in modules_used(guide) if find_spec(name) is None)
+    if missing:
+        pytest.skip(f"{guide.name} uses {', '.join(missing)}, which is not installed here")
     reader = Reader(tmp_path)
     try:
         for block in blocks_in(guide):
@@ -46,6 +52,19 @@ def test_the_examples_run_and_print_what_they_say(guide: Path, tmp_path: Path) -
 def commands_used(guide: Path) -> set[str]:
     texts = [block.text for block in blocks_in(guide) if block.kind in ("console", "sh")]
     return {word for text in texts for word in re.findall(r"^(?:\$ )?(\w+)", text, re.MULTILINE)}
+
+
+def modules_used(guide: Path) -> set[str]:
+    texts = [block.text for block in blocks_in(guide) if block.kind == "python"]
+    return {
+        name for text in texts for name in re.findall(r"^(?:import|from) (fastapi|faststream|celery)\b", text, re.M)
+    }
+
+
+def test_every_page_is_found_from_the_first_one() -> None:
+    landing = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(([\w.-]+\.md)", landing))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} == {*linked, "README.md"}
 
 
 def test_the_first_screen_is_among_them() -> None:

@@ -38,7 +38,7 @@ MISSING: Final = (
 
 # What is here and not in RabbitMQ 3.10.8.
 ADDED: Final = (
-    ("overview", r"warren_version|core|python_version|alarms|delivery_latency", "Warren's own"),
+    ("overview", r"warren_version|core|python_version|alarms|delivery_latency|stream_totals", "Warren's own"),
     ("nodes", r"fd_alarm", "Warren's own: file descriptors have an alarm too"),
     ("nodes", r"contexts\[\]\.node", "as the overview has it"),
     ("", r"messages_delayed", "messages that wait for their next try: RabbitMQ 4.3 counts them too"),

@@ -25,7 +25,8 @@ MAY_IMPORT = {
     # Clients: they may know the wire, and nothing of the broker that they talk to.
     "client": {"amqp"},
     "perf": {"amqp", "client"},
-    "cli": {"amqp", "broker", "store", "server", "management", "spark", "perf", "client"},
+    "migrate": {"amqp", "client"},
+    "cli": {"amqp", "broker", "store", "server", "management", "spark", "perf", "client", "migrate"},
     # Examples stand where a user's own extensions would: on the core alone.
     "extensions": {"amqp", "broker", "extend"},
     # The names of the core that they are promised.
@@ -65,7 +66,7 @@ IMPURE_MODULES = {
     "secrets", "selectors", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
 # Of all that is a client, only the session looks at frames: everybody else takes methods, contents and rows from it.
-CLIENTS = {"client", "perf", "spark", "management", "cli"}
+CLIENTS = {"client", "perf", "migrate", "spark", "management", "cli"}
 FRAMES = ("FRAME_METHOD", "FRAME_HEADER", "FRAME_BODY", "FRAME_HEARTBEAT", "FRAME_OVERHEAD", '">BHI')
 PLAN_WORDS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
 

@@ -199,3 +199,17 @@ def replication_port(cluster: Cluster) -> int:
     etcd.close()
     assert isinstance(port, int)
     return port
+
+
+def test_hanging_up_ends_neither_leader_nor_follower(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        node.signal(signal.SIGHUP)
+    for node in cluster.nodes:
+        said = wait_for(
+            lambda: "the configuration is reloaded" in node.errors.read_text() and node.errors.read_text(),  # noqa: B023
+            30,
+            "a reload",
+        )
+        assert "needs a restart" not in said
+        assert node.process is not None
+        assert node.process.poll() is None

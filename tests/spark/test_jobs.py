@@ -182,10 +182,10 @@ def test_only_letters_that_the_filter_chooses_go_back(spark: SparkSession, warre
 
 def test_the_command_redrives_and_sums_up_as_json(warren: BrokerUnderTest) -> None:
     work, dead = die(warren, 2)
-    run = run_warren("redrive", dead, "--json", "--broker", warren.uri)
+    run = run_warren("redrive", dead, "--json", "--uri", warren.uri)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["targets"] == {work: 2}
-    run = run_warren("redrive", dead, "--broker", warren.uri)
+    run = run_warren("redrive", dead, "--uri", warren.uri)
     assert run.stdout.startswith(f"0 dead letters of {dead} went back")
 
 
@@ -203,7 +203,7 @@ def test_the_command_redrives_and_sums_up_as_json(warren: BrokerUnderTest) -> No
 def test_a_mistake_is_told_in_one_line(
     warren: BrokerUnderTest, tmp_path: Path, arguments: list[str], reason: str
 ) -> None:
-    run = run_warren(*arguments, "--broker", warren.uri, cwd=tmp_path)
+    run = run_warren(*arguments, "--uri", warren.uri, cwd=tmp_path)
     assert run.returncode == 1
     assert reason in run.stderr
     assert len(run.stderr.splitlines()) == 1

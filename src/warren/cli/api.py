@@ -14,6 +14,17 @@ from warren.errors import WarrenError
 
 DEFAULT_URL: Final = "http://guest:guest@127.0.0.1:15672"
 TIMEOUT: Final = 60.0
+# Of the API's addresses: what one of a kind is called, and which kinds are within a virtual host.
+_KINDS: Final = {
+    "queues": "queue",
+    "exchanges": "exchange",
+    "policies": "policy",
+    "scheduled": "exchange",
+    "users": "user",
+    "vhosts": "virtual host",
+    "connections": "connection",
+}
+_IN_VHOST: Final = ("queues", "exchanges", "policies", "scheduled")
 
 url_option = click.option(
     "--url",
@@ -31,7 +42,8 @@ class Api:
             raise WarrenError(f"{url} is not an address like {DEFAULT_URL}")
         self._where = f"{parts.hostname}:{parts.port or 15672}"
         self._is_encrypted = parts.scheme == "https"
-        login = f"{unquote(parts.username or 'guest')}:{unquote(parts.password or 'guest')}"
+        self._user = unquote(parts.username or "guest")
+        login = f"{self._user}:{unquote(parts.password or 'guest')}"
         self._headers = {
             "Authorization": "Basic " + b64encode(login.encode()).decode(),
             "Content-Type": "application/json",
@@ -69,14 +81,37 @@ class Api:
         finally:
             connection.close()
         if response.status >= 400:
-            raise WarrenError(f"{method} {target}: {response.status} {reason_in(text)}")
+            raise WarrenError(self._refusal(response.status, path, reason_in(text)))
         return json.loads(text) if text else None
+
+    def _refusal(self, status: int, path: tuple[str, ...], reason: str) -> str:
+        """A sentence for people. What the broker has to say goes before what can be told from the status."""
+        if status == 401 and reason == "Login failed":
+            return f"the broker at {self._where} does not know user '{self._user}' with this password"
+        if status == 401:
+            return f"user '{self._user}' may not do this: {reason}"
+        if status == 404 and reason in ("Not Found", "vhost_not_found"):
+            return f"there is no {_named(path)}"
+        return reason
+
+
+def _named(path: tuple[str, ...]) -> str:
+    """What a request is about, by its address."""
+    kind, names = path[0], path[1:]
+    one = _KINDS.get(kind)
+    if one is None or not names:
+        return "such thing at this broker: " + " ".join(path)
+    if kind in _IN_VHOST and len(names) > 1:
+        return f"{one} '{names[1]}' in virtual host '{names[0]}'"
+    return f"{'virtual host' if kind in _IN_VHOST else one} '{names[0]}'"
 
 
 def reason_in(text: str) -> str:
     """What an error's body says; a proxy in between may have sent something else than JSON."""
     try:
         answer = json.loads(text)
-        return str(answer.get("reason", answer))
+        reason = answer.get("reason", answer)
+        # RabbitMQ sometimes gives a list of a word and what it is about.
+        return ": ".join(str(each) for each in reason) if isinstance(reason, list) else str(reason)
     except (ValueError, AttributeError):
         return text.strip()[:200]

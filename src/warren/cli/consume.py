@@ -16,7 +16,7 @@ from warren.amqp.fields import plain_table
 from warren.amqp.methods import BasicDeliver
 from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties
 from warren.cli.api import Api, url_option
-from warren.cli.options import QUEUE, vhost_option
+from warren.cli.options import QUEUE, uri_option, vhost_option
 from warren.client.address import BrokerAddress, parse_uri
 from warren.client.connection import Client
 from warren.client.session import Received
@@ -33,7 +33,7 @@ _PROPERTIES: Final = (*NUMBER_PROPERTIES, *TEXT_PROPERTIES)
 @click.argument("queue", type=QUEUE)
 @click.option("--count", type=click.IntRange(1), help="Stop after so many; else with Ctrl-C.")
 @click.option("--raw", is_flag=True, help="Only the bodies, a line each.")
-@click.option("--broker", envvar="WARREN_AMQP_URL", help="AMQP address; else the broker of --url says it.")
+@uri_option("AMQP address; else the broker of --url says it.")
 @vhost_option
 @url_option
 def consume(queue: str, count: int | None, raw: bool, broker: str | None, vhost: str, url: str) -> None:
@@ -113,7 +113,7 @@ def target_of(url: str, vhost: str) -> BrokerAddress:
     listeners = Api(url).get("overview")["listeners"]
     ports = {each["protocol"]: each["port"] for each in listeners if each["protocol"] in _SCHEMES}
     if not ports:
-        raise WarrenError(f"the broker at {urlsplit(url).hostname} lists no port for AMQP: name it with --broker")
+        raise WarrenError(f"the broker at {urlsplit(url).hostname} lists no port for AMQP: name it with --uri")
     parts = urlsplit(url)
     protocol = "amqp" if "amqp" in ports else "amqp/ssl"
     return BrokerAddress(

@@ -1,4 +1,4 @@
-"""`warren export` and `warren import`: definitions files, the same as RabbitMQ's."""
+"""`warren export` and `warren import`: definitions files, in RabbitMQ's format."""
 
 from __future__ import annotations
 

@@ -11,24 +11,25 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from warren.cli.options import uri_option
 from warren.config import load
 from warren.server.weaknesses import weaknesses
 from warren.spark.doctor import Finding, examine
 
 
 @click.command()
-@click.option("--uri", default="", envvar="WARREN_URI", help="Look at this broker too, as in amqp://localhost.")
+@uri_option("Look at this broker too, as in amqp://localhost.", default="")
 @click.option("--security", is_flag=True, help="Name weak settings of the broker instead; does not start Spark.")
 @click.option("--config", metavar="FILE", envvar="WARREN_CONFIG", help="The configuration that --security reads.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
-def doctor(uri: str, security: bool, config: str | None, as_json: bool) -> None:
+def doctor(broker: str, security: bool, config: str | None, as_json: bool) -> None:
     """Say what the data pipeline on Spark finds here and what is missing. Starts Spark once, which takes some seconds.
 
     With --security it reads what `warren serve` would, and names what an attacker would like about it.
 
     Exits 1 when something is missing that it cannot do without, or weak.
     """
-    findings = _weak(config) if security else examine(uri)
+    findings = _weak(config) if security else examine(broker)
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:

@@ -9,17 +9,12 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from warren.cli.options import uri_option
 from warren.spark.jobs.job import Progress as JobProgress
 from warren.spark.jobs.job import Summary
 from warren.spark.pipelines.model import DEFAULT_BROKER
 
-broker_option = click.option(
-    "--broker",
-    default=DEFAULT_BROKER,
-    envvar="WARREN_AMQP_URL",
-    show_default=True,
-    help="AMQP address of the broker. Also WARREN_AMQP_URL.",
-)
+broker_option = uri_option("AMQP address of the broker.", default=DEFAULT_BROKER, show_default=True)
 master_option = click.option("--master", help="Spark master; all cores of this machine by default.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only the summary, as JSON.")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
@@ -32,6 +34,7 @@ COMMANDS: Final = {
     "export": ("warren.cli.definitions", "export"),
     "get": ("warren.cli.messages", "get"),
     "import": ("warren.cli.definitions", "import_"),
+    "migrate": ("warren.cli.migrate", "migrate"),
     "peek": ("warren.cli.messages", "peek"),
     "perf": ("warren.cli.perf", "perf"),
     "pipeline": ("warren.cli.pipeline", "pipeline"),
@@ -101,6 +104,8 @@ def main() -> None:
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.format_message())
         sys.exit(1)
+    except click.UsageError as error:
+        fail(error.format_message() + _meant(error))
     except click.ClickException as error:
         fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
@@ -109,6 +114,16 @@ def main() -> None:
         # Whoever read our output left (`warren export | head`): nobody is there to be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _meant(error: click.UsageError) -> str:
+    """Of commands; for options click does it itself."""
+    group = None if error.ctx is None else error.ctx.command
+    found = re.fullmatch(r"No such command '(.*)'\.", error.message)
+    if found is None or error.ctx is None or not isinstance(group, click.Group):
+        return ""
+    near = get_close_matches(found.group(1), group.list_commands(error.ctx), 1)
+    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def fail(reason: str) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, header_option, pairs, vhost_option
+from warren.cli.options import EXCHANGE, QUEUE, header_option, key_option, pairs, vhost_option
 from warren.cli.output import json_option, show_rows
 from warren.errors import WarrenError
 
@@ -22,7 +22,7 @@ _COLUMNS: Final = ("routing_key", "exchange", "redelivered", "properties", "payl
 @click.command()
 @click.argument("body", required=False)
 @click.option("--exchange", type=EXCHANGE, default="", help="Where to; else the default exchange.")
-@click.option("--key", required=True, help="Routing key; with the default exchange, the queue.")
+@key_option("With the default exchange, the queue.", required=True)
 @click.option("--file", type=click.Path(dir_okay=False), help="The body is in this file; - is standard input.")
 @click.option("--lines", is_flag=True, help="Every line of the file is a message.")
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="How often.")
@@ -108,7 +108,7 @@ def fetch(api: Api, vhost: str, queue: str, count: int, requeue: bool) -> list[d
 @click.argument("queue", type=QUEUE)
 @click.option("--count", type=click.IntRange(1, 500), default=20, show_default=True, help="At most so many.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only behind this sequence.")
-@click.option("--key", help="Only with this routing key; * and ? stand for others.")
+@key_option("Only with this one; * and ? stand for others.")
 @click.option("--header", help="Only with this header: NAME or NAME=VALUE.")
 @click.option("--body", help="Only with this text in the body.")
 @click.option("--older-than", type=click.IntRange(0), help="Only published so many seconds ago or longer.")

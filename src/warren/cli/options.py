@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
@@ -11,6 +11,33 @@ from click.shell_completion import CompletionItem
 
 from warren.cli.api import DEFAULT_URL, Api
 from warren.errors import WarrenError
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+class Renamed(click.Option):
+    """An option that had another name once, which still works and is not shown."""
+
+    def __init__(self, declarations: Sequence[str], former: str, **attributes: Any) -> None:
+        super().__init__(declarations, **attributes)
+        self._former = former
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown, self.opts = self.opts, [*self.opts, self._former]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+
+def key_option(help: str, **attributes: Any) -> Decorator:
+    return click.option("--routing-key", "key", cls=Renamed, former="--key", help=help, **attributes)
+
+
+def uri_option(help: str, **attributes: Any) -> Decorator:
+    """The broker's AMQP address."""
+    variables = ["WARREN_AMQP_URL", "WARREN_URI"]
+    text = f"{help} Also WARREN_AMQP_URL."
+    return click.option("--uri", "broker", cls=Renamed, former="--broker", envvar=variables, help=text, **attributes)
+
 
 vhost_option = click.option("--vhost", default="/", show_default=True, help="Virtual host.")
 transient_option = click.option("--transient", is_flag=True, help="Gone after a restart.")
@@ -20,7 +47,6 @@ header_option = click.option(
 argument_option = click.option(
     "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Such as x-max-length:=1000. May be repeated."
 )
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Name(click.ParamType[str]):

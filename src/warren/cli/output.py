@@ -1,4 +1,4 @@
-"""How commands show what they found: a table for people, JSON for scripts."""
+"""How commands show what they found: a table for people, JSON for scripts. Names and numbers are never cut."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -14,26 +15,35 @@ json_option = click.option("--json", "as_json", is_flag=True, help="For scripts.
 
 
 def show_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """The whole rows as JSON, or these columns of them as a table."""
-    console = Console()
+    """The whole rows as JSON, or these columns of them as a table; one field to a line where a table has no room."""
+    console = Console(soft_wrap=True)
     if as_json:
         console.print_json(data=list(rows))
         return
-    table = Table(*columns)
+    table = Table()
+    for column in columns:
+        is_number = all(isinstance(row.get(column), int | float) for row in rows if row.get(column) is not None)
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell(row.get(column))) for column in columns))
-    console.print(table)
+    needed = Measurement.get(console, console.options.update(max_width=1 << 20), table).maximum
+    if needed <= console.width or not console.is_terminal:
+        Console(width=max(needed, 1)).print(table)
+        return
+    for row in rows:
+        for column in columns:
+            console.print(Text.assemble((f"{column}: ", "bold"), cell(row.get(column))))
+        console.print()
 
 
 def show_item(item: dict[str, Any], as_json: bool) -> None:
-    console = Console()
+    console = Console(soft_wrap=True)
     if as_json:
         console.print_json(data=item)
         return
-    table = Table("", "", show_header=False)
+    width = max((len(name) for name in item), default=0)
     for name, value in item.items():
-        table.add_row(name, Text(cell(value)))
-    console.print(table)
+        console.print(Text.assemble((f"{name:{width}}  ", "bold"), cell(value)))
 
 
 def cell(value: Any) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
+from warren.cli.options import uri_option
 from warren.client.address import DEFAULT_URI, parse_uri
 from warren.perf import backlog, connections, traffic
 from warren.perf.measure import Figures, Watch
@@ -61,8 +62,8 @@ def perf() -> None:
 
 def options(*chosen: Decorator) -> Decorator:
     """Those that every workload has, after the chosen ones."""
-    shared = [
-        click.option("--uri", default=DEFAULT_URI, envvar="WARREN_URI", show_default=True, help="The broker."),
+    shared: list[Decorator] = [
+        uri_option("The broker.", default=DEFAULT_URI, show_default=True),
         click.option("--pid", multiple=True, type=POSITIVE, help="Process of the broker; may be repeated."),
         click.option("--json", "as_json", is_flag=True, help="One line, for scripts."),
     ]
@@ -234,7 +235,7 @@ def idle(**given: Any) -> None:
 
 def run(name: str, workload: Workload, given: dict[str, Any]) -> None:
     as_json, pids = bool(given.pop("as_json")), list(given.pop("pid"))
-    plan = Plan(target=parse_uri(given.pop("uri")), **given).check()
+    plan = Plan(target=parse_uri(given.pop("broker")), **given).check()
     # A process that is not there should be told before the run, not after it.
     cpu_seconds(pids)
     with progress_of(name, hidden=as_json) as progress:

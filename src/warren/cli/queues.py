@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from difflib import get_close_matches
 from typing import Any, Final
 
 import click
@@ -9,9 +11,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, transient_option, vhost_option
+from warren.cli.options import EXCHANGE, QUEUE, argument_option, key_option, pairs, transient_option, vhost_option
 from warren.cli.output import json_option, show_item, show_rows
-from warren.cli.resources import delete_command
 from warren.errors import WarrenError
 
 STEP: Final = 500
@@ -33,8 +34,14 @@ def queues() -> None:
 def list_(is_all: bool, sort: str, reverse: bool, as_json: bool, vhost: str, url: str) -> None:
     """List the queues and what is in them."""
     where = ["queues"] if is_all else ["queues", vhost]
+    columns = ("vhost", *_COLUMNS) if is_all else _COLUMNS
     rows = Api(url).get(*where, sort=sort, sort_reverse="true" if reverse else None)
-    show_rows(rows, ("vhost", *_COLUMNS) if is_all else _COLUMNS, as_json)
+    known = sorted({*columns, *(name for row in rows for name in row)})
+    # The broker leaves the order as it is when it knows no such column. Of no queues nobody knows their columns.
+    if rows and sort.partition(".")[0] not in known:
+        near = get_close_matches(sort, known, 1)
+        raise WarrenError(f"there is no column {sort}" + (f"; did you mean {near[0]}?" if near else ""))
+    show_rows(rows, columns, as_json)
 
 
 @queues.command()
@@ -83,11 +90,18 @@ def change(name: str, arguments: tuple[str, ...], unset: tuple[str, ...], as_jso
     show_rows(answer["differences"], ("argument", "current", "wanted"), as_json)
 
 
-queues.add_command(
-    delete_command(
-        "queues", "Delete all messages that are ready in the queue NAME.", QUEUE, called="purge", within="contents"
-    )
-)
+@queues.command()
+@click.argument("name", type=QUEUE)
+@click.option("--yes", is_flag=True, help="Do not ask. Nobody is asked where standard input is no terminal.")
+@vhost_option
+@url_option
+def purge(name: str, yes: bool, vhost: str, url: str) -> None:
+    """Delete all messages that are ready in the queue NAME."""
+    api = Api(url)
+    if not yes and sys.stdin.isatty():
+        ready = api.get("queues", vhost, name)["messages_ready"]
+        click.confirm(f"Delete {ready} messages of queue '{name}' for good?", abort=True, err=True)
+    api.delete("queues", vhost, name, "contents")
 
 
 @queues.command()
@@ -116,7 +130,7 @@ def delete_message(name: str, sequence: int, vhost: str, url: str) -> None:
 @click.argument("source", type=QUEUE)
 @click.argument("destination", type=QUEUE, required=False)
 @click.option("--exchange", type=EXCHANGE, help="To this exchange instead of a queue.")
-@click.option("--key", help="With this routing key; else each keeps its own.")
+@key_option("With this one; else each keeps its own.")
 @click.option("--count", type=click.IntRange(1), help="At most so many; else all.")
 @click.option("--header", help="Only with this header: NAME or NAME=VALUE.")
 @click.option("--body", help="Only with this text in the body.")

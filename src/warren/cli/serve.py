@@ -8,31 +8,31 @@ import logging
 import os
 import resource
 import signal
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
 from warren.assembly import Assembly, name_of
-from warren.config import OPTIONS, Config, flag_of, help_of, load
+from warren.config import OPTIONS, Config, flag_of, help_of, load, take_over
 from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
+from warren.server.logs import Log
 from warren.server.loop import new_event_loop
+from warren.server.notify import READY, STOPPING, notify, reloading
+from warren.server.tls import context_of
 
 DEFAULT_FILE: Final = "warren.toml"
 # More than one process serves; containers often have no limit at all.
 DESCRIPTORS: Final = 1_048_576
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# A line that goes on is indented, as those of a traceback have to be seen.
-_HARMLESS: Final = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029) if chr(code) not in "\t\n"
-} | {ord("\n"): "\n    "}
 log = logging.getLogger("warren")
 HELP: Final = """Start the broker.
 
 Prints `warren ready amqp=HOST:PORT http=HOST:PORT` on standard output when it accepts connections.
-SIGTERM and Ctrl-C tell the clients, wait a moment for their answers and exit 0.
+SIGTERM and Ctrl-C tell the clients, wait a moment for their answers and exit 0. SIGHUP opens the log file anew and
+takes over certificates and what else of the configuration can change.
 
 Every option is also a key of the configuration file and a variable WARREN_<OPTION>; flags win over variables,
 variables over the file.
@@ -42,7 +42,7 @@ variables over the file.
 def serve_with(config: str | None, **flags: str | None) -> None:
     if config is None and Path(DEFAULT_FILE).exists():
         config = DEFAULT_FILE
-    run(load(config, os.environ, flags))
+    run(partial(load, config, os.environ, flags))
 
 
 def options() -> list[click.Parameter]:
@@ -59,13 +59,6 @@ def options() -> list[click.Parameter]:
 serve: Final = click.Command("serve", callback=serve_with, params=options(), help=HELP)
 
 
-class LogFormatter(logging.Formatter):
-    """Names that clients choose are logged: none may begin a line that looks like ours, or move the cursor."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return super().format(record).translate(_HARMLESS)
-
-
 def raise_descriptor_limit() -> None:
     """To what this process may have: the usual soft limit of 1024 is from a time of select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -74,18 +67,22 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def run(config: Config) -> None:
+def run(read: Callable[[], Config]) -> None:
+    """`read` gives the configuration, and on SIGHUP once more."""
     raise_descriptor_limit()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogFormatter(LOG_FORMAT))
-    logging.basicConfig(level=config.log_level.upper(), handlers=[handler])
+    config = read()
+    output = Log()
+    output.open(config)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_live_in_cluster(config) if config.cluster else _live(config))
+        runner.run(_live_in_cluster(config, read, output) if config.cluster else _live(config, read, output))
 
 
-async def _live(config: Config) -> None:
+async def _live(config: Config, read: Callable[[], Config], output: Log) -> None:
+    # From the first moment on: a start may take long, and the signal would end the process.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
     assembly = Assembly(config)
     await assembly.start()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: reload(config, read, output, [], assembly))
     # Modules and definitions stay for good: the collector need not walk them. It runs seldom, because a broker
     # makes objects by the million and cycles hardly ever.
     gc.freeze()
@@ -93,9 +90,13 @@ async def _live(config: Config) -> None:
     if not IS_COMPILED:
         log.info("core: %s", describe_core())
     amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
+    log.info("ready: amqp=%s http=%s data=%s", amqp, http, config.data_dir or "none")
     print(f"warren ready amqp={amqp} http={http}", flush=True)  # noqa: T201
+    notify(READY)
     failure = await _wait_for_the_end(assembly.server.failure)
+    notify(STOPPING)
     await assembly.stop()
+    log.info("stopped")
     # It may also have come on the way down.
     if failure is None and assembly.server.failure.done():
         failure = assembly.server.failure.result()
@@ -103,7 +104,7 @@ async def _live(config: Config) -> None:
         raise WarrenError(f"stopped because {failure}")
 
 
-async def _live_in_cluster(config: Config) -> None:
+async def _live_in_cluster(config: Config, read: Callable[[], Config], output: Log) -> None:
     # Loaded only now: most brokers are alone.
     from warren.cluster import ClusterNode
 
@@ -112,13 +113,44 @@ async def _live_in_cluster(config: Config) -> None:
     def say(role: str) -> None:
         amqp, http = node.addresses()
         print(f"warren ready amqp={amqp} http={http} role={role}", flush=True)  # noqa: T201
+        notify(READY)
 
     node.on_role = say
+    # Where it follows there is no broker yet; the one that it will have begins with what was taken over.
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, lambda: reload(config, read, output, [node.config], node.assembly)
+    )
     await node.start()
     failure = await _wait_for_the_end(node.failure)
+    notify(STOPPING)
     await node.stop()
     if failure is not None:
         raise WarrenError(f"stopped because {failure}")
+
+
+def reload(
+    config: Config, read: Callable[[], Config], output: Log, others: list[Config], assembly: Assembly | None
+) -> None:
+    """Never ends the process: what is wrong is told, and all stays as it was. `others` are copies of the `config` that
+    it was started with, in which a port or a name may be another."""
+    notify(reloading())
+    try:
+        wanted = read()
+        if wanted.has_tls:
+            context_of(wanted)
+        output.open(wanted)
+        fixed = take_over(config, wanted)
+        for other in [*others, *([] if assembly is None else [assembly.config])]:
+            take_over(other, wanted)
+        if assembly is not None:
+            assembly.reload()
+    except WarrenError as error:
+        log.error("the configuration is not reloaded: %s", error)
+    else:
+        log.info("the configuration is reloaded")
+        for name in fixed:
+            log.warning("%s has changed, and needs a restart", name)
+    notify(READY)
 
 
 async def _wait_for_the_end(failure: asyncio.Future[BaseException]) -> BaseException | None:
@@ -127,10 +159,15 @@ async def _wait_for_the_end(failure: asyncio.Future[BaseException]) -> BaseExcep
     asked = asyncio.Event()
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
-        loop.add_signal_handler(number, asked.set)
+        loop.add_signal_handler(number, _stop_for, number, asked)
     failure.add_done_callback(lambda _: asked.set())
     await asked.wait()
     for number in signals:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_DFL)
     return failure.result() if failure.done() else None
+
+
+def _stop_for(number: signal.Signals, asked: asyncio.Event) -> None:
+    log.info("stopping: %s", number.name)
+    asked.set()

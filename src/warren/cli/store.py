@@ -11,8 +11,8 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.table import Table
 
+from warren.cli.output import json_option, show_rows
 from warren.errors import WarrenError
 from warren.server.folder import DataFolder
 from warren.store.forget import Undefined
@@ -23,7 +23,6 @@ from warren.store.inspect import dump as dump_store
 _BODY_SHOWN: Final = 60
 
 directory_argument = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-json_option = click.option("--json", "as_json", is_flag=True, help="For scripts.")
 
 
 @click.group()
@@ -47,16 +46,14 @@ def check(directory: Path, as_json: bool) -> None:
 
 def _print(report: StoreReport) -> None:
     console = Console(soft_wrap=True)
-    table = Table("vhost", "queue", "priority", "messages", "bytes")
-    for row in report.queues:
-        table.add_row(row.vhost, row.queue, str(row.level), str(row.messages), str(row.bytes))
-    console.print(table)
-    if report.streams:
-        streams = Table("vhost", "stream", "files", "offsets", "messages", "bytes")
-        for each in report.streams:
-            offsets = f"{each.first_offset}-{each.next_offset - 1}" if each.messages else ""
-            streams.add_row(each.vhost, each.stream, str(each.files), offsets, str(each.messages), str(each.bytes))
-        console.print(streams)
+    queues = [{**asdict(row), "priority": row.level} for row in report.queues]
+    show_rows(queues, ("vhost", "queue", "priority", "messages", "bytes"), False)
+    streams: list[dict[str, object]] = []
+    for each in report.streams:
+        offsets = f"{each.first_offset}-{each.next_offset - 1}" if each.messages else ""
+        streams.append({**asdict(each), "offsets": offsets})
+    if streams:
+        show_rows(streams, ("vhost", "stream", "files", "offsets", "messages", "bytes"), False)
     live = sum(row.live for row in report.segments)
     size = sum(row.bytes for row in report.segments)
     console.print(f"{report.definitions} definitions", highlight=False)

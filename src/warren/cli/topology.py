@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, argument_option, pairs, transient_option, vhost_option
+from warren.cli.options import EXCHANGE, QUEUE, argument_option, key_option, pairs, transient_option, vhost_option
 from warren.cli.queues import queues
 from warren.cli.resources import delete_command, list_command
 from warren.errors import WarrenError
@@ -70,7 +70,7 @@ def exchange(
 @declare.command("binding")
 @click.argument("source", type=EXCHANGE)
 @click.argument("destination", type=QUEUE)
-@click.option("--key", default="", help="Routing key.")
+@key_option("What the exchange compares with those of messages.", default="")
 @click.option("--to-exchange", is_flag=True, help="The destination is an exchange.")
 @argument_option
 @vhost_option

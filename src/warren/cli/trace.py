@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, header_option, pairs, vhost_option
+from warren.cli.options import EXCHANGE, header_option, key_option, pairs, vhost_option
 from warren.cli.output import json_option
 from warren.errors import WarrenError
 
@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.1
 @click.option("--list", "is_list", is_flag=True, help="Show the latest that were traced, and wait for none.")
 @click.option("--sample-every", type=click.IntRange(0), help="From now on, trace one publish in so many; 0 is none.")
 @click.option("--dry-run", is_flag=True, help="Where would a message go? Nothing is published.")
-@click.option("--key", default="", help="With --dry-run: the routing key.")
+@key_option("With --dry-run.", default="")
 @header_option
 @json_option
 @vhost_option

@@ -79,7 +79,7 @@ class Context:
     pipelines: Pipelines = field(default_factory=Pipelines)
 
     def __post_init__(self) -> None:
-        self.sessions = Sessions(self.node.access)
+        self.sessions = Sessions(self.node.access, self.data_dir, int(self.node.now))
         self.body_bytes = 0
 
 
@@ -199,6 +199,7 @@ class Call:
     def take_turn(self) -> None:
         """After a wait, in which others may have acted: what happens from here on is this user's doing."""
         self.node.events.actor = self.user.name
+        self.node.events.place = "" if self.request.client is None else self.request.client.host
 
     async def act(self, method: Method) -> None:
         """Do as a client would that sends this method in the virtual host of the path."""

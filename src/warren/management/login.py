@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -19,6 +20,7 @@ from warren.management.sessions import COOKIE, CSRF_HEADER, IDLE_MS, LoginSessio
 if TYPE_CHECKING:
     from warren.management.calls import Context
 
+log = logging.getLogger("warren.management")
 SAFE: Final = ("GET", "HEAD")
 # What a form of any page can send without asking first; the third, which curl says by itself, has to be taken.
 _FORMS: Final = ("text/plain", "multipart/form-data")
@@ -76,6 +78,7 @@ async def check_password(request: Request, context: Context, name: str, password
     else:
         is_right = await _try_password(context, peer, name, (algorithm, password_hash, password))
     if user is None or not is_right:
+        log.warning("%s: HTTP login refused: user '%s' - invalid credentials", peer, name)
         raise Refusal(401, "not_authorized", "Login failed")
     if name in node.settings.loopback_users and not is_loopback(peer):
         raise not_authorised("User can only log in via localhost")

@@ -49,6 +49,7 @@ async def overview(call: Call) -> Response:
         "message_stats": call.rates.details(("overview", call.user.name), {**sums.stats, **publishers(call)}, call.now),
         "queue_totals": call.rates.details(("totals", call.user.name), sums.levels, call.now),
         "object_totals": object_totals(call, seen, sums),
+        "stream_totals": sums.streams,
         "delivery_latency": delivery_latency(call),
         "churn_rates": call.rates.details(("churn",), churn(call), call.now),
         "statistics_db_event_queue": 0,
@@ -65,6 +66,8 @@ class Sums:
         self.stats = dict.fromkeys(queues.STATS, 0)
         self.levels = dict.fromkeys(queues.LEVELS, 0)
         self.consumers = 0
+        # What of the levels is in streams, where nothing waits to be taken.
+        self.streams = {"streams": 0, "messages": 0}
 
 
 async def sums_of(call: Call, vhosts: list[VHost]) -> Sums:
@@ -72,8 +75,12 @@ async def sums_of(call: Call, vhosts: list[VHost]) -> Sums:
     for queue in [queue for vhost in vhosts for queue in vhost.queues.values()]:
         for name, value in queues.stats(queue).items():
             sums.stats[name] += value
-        for name, value in queues.levels(queue).items():
+        levels = queues.levels(queue)
+        for name, value in levels.items():
             sums.levels[name] += value
+        if queue.keeps_all:
+            sums.streams["streams"] += 1
+            sums.streams["messages"] += levels["messages_ready"]
         sums.consumers += int(queue.consumers.count)
         await call.pace.spend(_SUM_UNITS)
     return sums

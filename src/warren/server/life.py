@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from pathlib import Path
 
 from warren import __version__
@@ -20,6 +21,7 @@ from warren.broker.session.tracer import Tracer
 from warren.broker.settings import Settings
 from warren.config import Config
 from warren.errors import WarrenError
+from warren.server import tls
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.archiver import Archiver, WriteArchive
 from warren.server.clock import Clock
@@ -83,6 +85,7 @@ class Server:
 
     async def start(self) -> None:
         """Raises WarrenError, and leaves nothing open, when the configuration cannot be met."""
+        began = time.monotonic()
         try:
             if self._folder is not None:
                 if self._leadership is None:
@@ -115,6 +118,23 @@ class Server:
             await asyncio.sleep(0)
             raise
         self._alarms.start()
+        if self._store is not None:
+            self._tell_recovered(time.monotonic() - began)
+
+    def reload(self) -> None:
+        """The configuration has changed: what can follow follows."""
+        config, settings = self.config, self.node.settings
+        settings.heartbeat = config.heartbeat
+        settings.handshake_timeout_ms = config.handshake_timeout_ms
+        settings.max_message_size = config.max_message_size
+        settings.loopback_users = config.loopback_users
+        self.memory_limit = int(config.memory_high_watermark * memory_total())
+        if self._alarms is not None:
+            self._alarms.memory_limit = self.memory_limit
+            self._alarms.disk_limit = config.disk_limit
+        for listener in self.listeners:
+            if listener.tls is not None:
+                tls.reload(listener.tls, config)
 
     async def stop(self, patience: float = DRAIN_SECONDS) -> None:
         """Accept no more, tell every client, wait a little for their answers, make what is left durable."""
@@ -138,6 +158,12 @@ class Server:
             self._fatal(error)
         if self._syncer is not None:
             await self._syncer.finish()
+
+    def _tell_recovered(self, seconds: float) -> None:
+        queues = [queue for vhost in self.node.vhosts.values() for queue in vhost.queues.values()]
+        messages = sum(int(queue.backing.length) for queue in queues)
+        if queues:
+            log.info("recovered %d messages in %d queues in %.2f s", messages, len(queues), seconds)
 
     def _is_one_alone(self) -> bool:
         return self.roster.is_one_alone(self.clock.now())

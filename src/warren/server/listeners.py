@@ -27,6 +27,7 @@ class Listener:
     host: str
     port: int
     entrances: list[Entrance] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
 
     def close(self) -> None:
         for entrance in self.entrances:
@@ -96,7 +97,7 @@ def _open(
     context: ssl.SSLContext | None,
 ) -> Listener:
     sockets = bind(host, port)
-    listener = Listener(protocol, host, sockets[0].getsockname()[1])
+    listener = Listener(protocol, host, sockets[0].getsockname()[1], tls=context)
     for each in sockets:
         try:
             listener.entrances.append(gate.open(each, make_protocol, context))

@@ -38,6 +38,13 @@ def _server_context(config: Config) -> ssl.SSLContext:
     return context
 
 
+def reload(context: ssl.SSLContext, config: Config) -> None:
+    """For those who connect from now on. Authorities that are trusted stay trusted: OpenSSL cannot take one back."""
+    context.load_cert_chain(config.tls_cert, config.tls_key or None)
+    if config.tls_ca and context.verify_mode != ssl.CERT_NONE:
+        context.load_verify_locations(config.tls_ca)
+
+
 def certificate_end(config: Config) -> float | None:
     """When the server's certificate ends, in seconds of the epoch; None without one."""
     if not config.has_tls:

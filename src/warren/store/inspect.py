@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ from warren.store.walk import RecordWalk
 
 # The folder of the message log within a data folder.
 MESSAGES: Final = "messages"
+_SEGMENT: Final = re.compile(r"\d{12}\.(log|index)")
 
 
 class ReadingDisk(RealDisk):
@@ -113,8 +115,8 @@ def open_folder(directory: Path) -> ReadingDisk:
         names = disk.names()
     except OSError as error:
         raise WarrenError(f"cannot read {folder}: {error.strerror}") from error
-    if not any(name.endswith((".log", ".index")) for name in names):
-        raise WarrenError(f"there is no message log in {folder}")
+    if not any(_SEGMENT.fullmatch(name) for name in names):
+        raise WarrenError(f"there is no message log in {folder}: it is no data folder")
     return disk
 
 

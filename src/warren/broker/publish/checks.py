@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -18,6 +18,9 @@ from warren.errors import AccessRefused, PreconditionFailed
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
     from warren.broker.vhost.vhost import VHost
+
+# Of messages that come from another broker: exchange and key that they were published with there.
+ORIGIN_HEADER: Final = "x-warren-origin"
 
 
 def size(channel: Channel, body_size: i64) -> None:
@@ -84,6 +87,27 @@ def _keys_in(headers: Table, name: str) -> list[str]:
     return [item.value for item in field.value if item.tag == "S" and isinstance(item.value, str)]
 
 
+def may_tell_origin(channel: Channel, exchange: Exchange) -> bool:
+    """Whoever brings messages from another broker, straight into their queues."""
+    return exchange.name == "" and _may_impersonate(channel)
+
+
+def take_origin(message: Message, frame_max: i64) -> None:
+    """The message is as if it had been published where its header says; the header leaves it."""
+    properties = message.properties()
+    headers = properties.headers
+    field = None if headers is None else headers.pop(ORIGIN_HEADER, None)
+    if headers is None or field is None:
+        return
+    names = field.value
+    if not isinstance(names, list) or len(names) != 2:
+        raise PreconditionFailed(f"invalid message: {ORIGIN_HEADER} must be an exchange and a routing key")
+    if not headers:
+        properties.headers = None
+    message.rewrite(properties, frame_max)
+    message.origin = Origin(str(names[0].value), [str(names[1].value), *message.origin.keys[1:]])
+
+
 def topic_permission(vhost: VHost, user: str, exchange: Exchange, key: str) -> None:
     if exchange.type == "topic":
         vhost.node.access.check_topic(user, vhost.name, exchange.name, key, "write")
@@ -92,7 +116,11 @@ def topic_permission(vhost: VHost, user: str, exchange: Exchange, key: str) -> N
 def user_id(channel: Channel, claimed: str) -> None:
     if claimed == channel.user:
         return
-    user = channel.connection.node.access.users.get(channel.user)
-    if user is not None and "impersonator" in user.tags:
+    if _may_impersonate(channel):
         return
     raise PreconditionFailed(f"user_id property set to '{claimed}' but authenticated user was '{channel.user}'")
+
+
+def _may_impersonate(channel: Channel) -> bool:
+    user = channel.connection.node.access.users.get(channel.user)
+    return user is not None and user.may_impersonate()

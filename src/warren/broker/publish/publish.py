@@ -41,6 +41,7 @@ _IMMEDIATE: Final = 2
 _FLAGS_AT: Final[i64] = 19
 _MODE_AT: Final[i64] = 21
 _ONLY_DELIVERY_MODE: Final[i64] = 0x1000
+_ORIGIN_HEADER: Final = checks.ORIGIN_HEADER.encode()
 # Targets that all connections together remember, about half a KB each, and what each may have however many they are.
 _TARGETS_MAX: Final = 65536
 _TARGETS_MIN: Final = 256
@@ -157,7 +158,9 @@ def examine(channel: Channel, arguments: bytes, content: bytes, body_size: i64, 
         checks.user_id(channel, peek.user_id)
         if observer is not None:
             observer.may_claim(peek.user_id)
-    if not is_known or queues is None:
+    if peek is not None and peek.headers_end > 0 and _tells_origin(channel, target, peek, content):
+        queues = _bring(channel, target, message, observer)
+    elif not is_known or queues is None:
         queues = _route(channel, target, message, observer)
     return Delivery(message, target.exchange, queues, target.mandatory, seqno, observer)
 
@@ -207,6 +210,20 @@ def _read_properties(channel: Channel, message: Message, peek: PropertyPeek, con
         if headers.find(b"CC") >= 0:
             checks.take_extra_keys(message, decode_table(headers, 0, len(headers)), channel.connection.frame_max)
     return seqno
+
+
+def _tells_origin(channel: Channel, target: Target, peek: PropertyPeek, content: bytes) -> bool:
+    name = content.find(_ORIGIN_HEADER, int(peek.headers_start), int(peek.headers_end))
+    return name >= 0 and checks.may_tell_origin(channel, target.exchange)
+
+
+def _bring(channel: Channel, target: Target, message: Message, observer: Observer | None) -> list[Queue]:
+    """From another broker into one queue, as it was there. CC led it elsewhere when it was published, not again."""
+    published, message.origin = message.origin, target.origin
+    queues = _route(channel, target, message, observer)
+    message.origin = published
+    checks.take_origin(message, channel.connection.frame_max)
+    return queues
 
 
 def _route(channel: Channel, target: Target, message: Message, observer: Observer | None) -> list[Queue]:

@@ -21,6 +21,8 @@ class EventListener:
     def __init__(self) -> None:
         # Whose doing it is what happens now: the user of the channel or of the API's call that has its turn.
         self.actor = INTERNAL
+        # From where: the address of whoever makes a call of the API.
+        self.place = ""
 
     def emit(self, key: str, facts: dict[str, object]) -> None:
         """Something happened."""

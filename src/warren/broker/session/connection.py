@@ -34,6 +34,7 @@ TURN_BYTES: Final[i64] = 65536
 # or who has not logged in, is kept from trying again.
 _CLOSE_WAIT_MS: Final[i64] = 30_000
 _SILENT_CLOSE_MS: Final[i64] = 3_000
+_INFO: Final = 20
 _WARNING: Final = 30
 _ERROR: Final = 40
 
@@ -283,7 +284,9 @@ class Connection(Outlet):
             self.stage = CLOSING
             self.node.timers.schedule(self.timer, self.node.now + _SILENT_CLOSE_MS)
             return
-        self.node.host.log(_WARNING, f"closing {self.name}: {error.code} {error.reply_text}")
+        # An operator's wish, or the broker's end, is nothing to worry about.
+        level = _INFO if isinstance(error, ConnectionForced) else _WARNING
+        self.node.host.log(level, f"closing {self.name}: {error.code} {error.reply_text}")
         method_id = 0 if error.method_id == NO_METHOD else error.method_id or self.intake.method_id
         self._release_all()
         self.stage = CLOSING

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from warren.broker.session.connection import Connection
     from warren.broker.session.credit import Credit
 
+_INFO: Final = 20
 # As publishers are told of them.
 _ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors", "replication": "nodes in sync"}
 
@@ -75,6 +76,8 @@ class House(Realm):
         self.open_connections += 1
         self.counters.connections_opened += 1
         self.events.connection("created", connection)
+        place = "" if vhost is None else vhost.name
+        self.host.log(_INFO, f"{connection.name}: user '{connection.user}' connected to vhost '{place}'")
         self._user_connections[connection.user] = self._user_connections.get(connection.user, 0) + 1
 
     def forget(self, connection: Connection) -> None:
@@ -84,6 +87,7 @@ class House(Realm):
         self.open_connections -= 1
         self.counters.connections_closed += 1
         self.events.connection("closed", connection)
+        self.host.log(_INFO, f"{connection.name}: user '{connection.user}' is gone")
         left = self._user_connections[connection.user] - 1
         if left > 0:
             self._user_connections[connection.user] = left

@@ -13,7 +13,7 @@ from warren.amqp.fields import Field, Table
 from warren.amqp.properties import Properties
 from warren.broker.exchanges.base import Binding, Exchange
 from warren.broker.queue.consumer import Consumer
-from warren.broker.queue.listener import EventListener
+from warren.broker.queue.listener import INTERNAL, EventListener
 from warren.broker.queue.outlet import Outlet
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.recipient import Recipient
@@ -25,6 +25,11 @@ from warren.broker.watch.firehose import publish_internal
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 _PROTOCOL: Final = "{0,9,1}"
+# Logged are changes of rules and people, not of what clients come and go with; by these facts, because others may be
+# secrets.
+_COMMON: Final = ("queue.", "exchange.", "binding.")
+_NAMES: Final = ("vhost", "component", "user", "username", "name", "exchange", "tags", "pattern")
+_INFO: Final = 20
 
 
 class Events(EventListener):
@@ -51,6 +56,9 @@ class Events(EventListener):
 
     def done(self, key: str, facts: dict[str, object]) -> None:
         """Somebody changed something."""
+        if self.actor != INTERNAL and not key.startswith(_COMMON):
+            named = [f"{name}={facts[name]!r}" for name in _NAMES if name in facts]
+            self._node.host.log(_INFO, f"{key} by user '{self.actor}' from {self.place}: {', '.join(named)}")
         self.emit(key, {**facts, "user_who_performed_action": self.actor})
 
     def queue(self, verb: str, queue: Queue) -> None:

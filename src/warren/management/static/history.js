@@ -103,7 +103,7 @@ export class History extends EventTarget {
   }
 
   add(now, answer) {
-    const { message_stats: stats, queue_totals: totals } = this.overview;
+    const { message_stats: stats, queue_totals: totals, stream_totals: kept } = this.overview;
     const rates = this.growth.rates(now, {
       publish: stats.publish,
       deliver: stats.deliver_get,
@@ -112,7 +112,7 @@ export class History extends EventTarget {
     });
     this.series.add(now, {
       ...rates,
-      ready: totals.messages_ready,
+      ready: totals.messages_ready - kept.messages,
       unacked: totals.messages_unacknowledged,
       memory: this.node?.mem_used,
       memoryLimit: this.node?.mem_limit,

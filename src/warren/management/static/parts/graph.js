@@ -63,8 +63,19 @@ class TopologyGraph extends HTMLElement {
     const picture = svg("svg", { viewBox: box, width: wide, height: high }, drawn);
     // A little smaller if it fits then; beyond that one scrolls.
     picture.style.maxWidth = `${wide}px`;
-    picture.style.minWidth = `${wide * SCALE_MIN}px`;
-    fill(this, picture);
+    picture.style.setProperty("--least", `${wide * SCALE_MIN}px`);
+    fill(this, this.sizer(), picture);
+  }
+
+  // On a phone the whole picture fits at first, and is large enough to be read when asked for.
+  sizer() {
+    const sizer = h("button", { type: "button", class: "quiet sizer", "aria-pressed": "false" }, "Larger");
+    sizer.onclick = () => {
+      const isLarge = this.classList.toggle("large");
+      sizer.setAttribute("aria-pressed", String(isLarge));
+      setText(sizer, isLarge ? "Fit" : "Larger");
+    };
+    return sizer;
   }
 
   node(node) {

@@ -48,6 +48,11 @@ class Messages extends HTMLElement {
     return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ""));
   }
 
+  // After something was done to the queue: what is shown may not be there any more.
+  refresh() {
+    if (this.list.childElementCount > 0) this.look(0);
+  }
+
   async look(after) {
     const { count } = valuesOf(this.form, FIELDS);
     try {

@@ -18,8 +18,11 @@ export function section(title, ...children) {
   return h("section", { "aria-label": title }, h("h2", null, title), children);
 }
 
+const WORD_LENGTH = 16;
+
 export function badge(text, kind = "") {
-  return h("span", { class: `badge ${kind}` }, text);
+  // A word stays in one piece however narrow its column is; what somebody called a thing may have to be broken.
+  return h("span", { class: `badge ${kind}${text.length <= WORD_LENGTH ? " word" : ""}` }, text);
 }
 
 // [[what, value], ...]; a value is text or an element.

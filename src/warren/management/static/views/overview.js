@@ -93,6 +93,7 @@ function tiles() {
   const last = (name) => history.series.last(name);
   const totals = () => history.overview.object_totals;
   const queues = () => history.overview.queue_totals;
+  const streams = () => history.overview.stream_totals;
   const stats = () => history.overview.message_stats;
   return [
     tile(
@@ -115,8 +116,8 @@ function tiles() {
     ),
     tile(
       "Ready",
-      () => compact(queues().messages_ready),
-      () => `in ${plural(totals().queues, "queue")}`,
+      () => compact(queues().messages_ready - streams().messages),
+      () => `in ${plural(totals().queues - streams().streams, "queue")}`,
       "series-4",
     ),
     tile(

@@ -123,7 +123,7 @@ function edit(kind, policy) {
     });
     tell(`The ${KINDS[kind].title} ${name} applies from now on.`);
   };
-  return ask({ title: policy ? `Change ${policy.name}` : `Add: ${KINDS[kind].title}`, fields, action: "Save", submit });
+  return ask({ title: policy ? `Change ${policy.name}` : `Add a${kind === "policies" ? "" : "n"} ${KINDS[kind].title}`, fields, action: "Save", submit });
 }
 
 async function deletePolicy(kind, { vhost, name }) {

@@ -26,7 +26,11 @@ export function queueView(vhost, name) {
   };
   const load = async (signal) => [await get(path, signal), await get(`${path}/bindings`, signal)];
   const again = () => view.again();
-  const then = (action) => async () => (await action(queue)) && again();
+  const then = (action) => async () => {
+    if (!(await action(queue))) return;
+    again();
+    browser.refresh();
+  };
   const browser = messageBrowser(() => queue, again);
   const actions = [
     button(
@@ -63,16 +67,20 @@ export function queueView(vhost, name) {
 }
 
 function figures() {
-  const labels = ["Ready", "Unacked", "In", "Out", "Consumers", "Bytes"];
+  // A stream keeps its messages, so there none waits to be taken.
+  const first = h("span", null, "Ready");
+  const labels = [first, "Unacked", "In", "Out", "Consumers", "Bytes"];
   const values = labels.map(() => h("b"));
   const colors = ["series-4", "series-5", "series-1", "series-2", "", ""];
   const element = h(
     "div",
     { class: "tiles" },
-    labels.map((label, index) => h("div", { class: `tile ${colors[index]}` }, h("span", null, label), values[index])),
+    labels.map((label, index) => h("div", { class: `tile ${colors[index]}` }, label === first ? first : h("span", null, label), values[index]),
+    ),
   );
   const growth = new Growth();
   const show = (queue) => {
+    setText(first, queue.type === "stream" ? "Kept" : "Ready");
     const { publish, deliver_get: deliver } = queue.message_stats;
     const rates = growth.rates(Date.now() / 1000, { publish, deliver });
     const shown = [
@@ -126,7 +134,7 @@ function pictures() {
     const stats = queue.message_stats;
     const rates = growth.rates(now, { publish: stats.publish, deliver: stats.deliver_get, ack: stats.ack });
     const levels = { ready: queue.messages_ready, unacked: queue.messages_unacknowledged };
-    series.add(now, { ...rates, ...levels, wait: waitingTime(levels.ready, rates.deliver) });
+    series.add(now, { ...rates, ...levels, wait: queue.type === "stream" ? null : waitingTime(levels.ready, rates.deliver) });
     for (const each of charts) each.show(series);
   };
   return {

@@ -1,0 +1,68 @@
+"""Where the log of `warren serve` goes: lines or JSON, to standard error or to a file that is rotated."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from typing import Final
+
+from warren.config import Config
+from warren.errors import WarrenError
+
+LINES: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# A line that goes on is indented, as those of a traceback have to be seen.
+_HARMLESS: Final = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029) if chr(code) not in "\t\n"
+} | {ord("\n"): "\n    "}
+
+
+class Log:
+    """The one handler of the process. Opened again, it is a new file of the same name, or another place."""
+
+    def __init__(self) -> None:
+        self._handler: logging.Handler | None = None
+
+    def open(self, config: Config) -> None:
+        handler = _handler_of(config)
+        handler.setFormatter(_JsonLines() if config.log_format == "json" else LogFormatter(LINES))
+        root = logging.getLogger()
+        root.addHandler(handler)
+        root.setLevel(config.log_level.upper())
+        previous, self._handler = self._handler, handler
+        if previous is not None:
+            root.removeHandler(previous)
+            previous.close()
+
+
+def _handler_of(config: Config) -> logging.Handler:
+    if not config.log_file:
+        return logging.StreamHandler(sys.stderr)
+    try:
+        return RotatingFileHandler(
+            config.log_file, maxBytes=config.log_file_bytes, backupCount=config.log_file_count, encoding="utf-8"
+        )
+    except OSError as error:
+        raise WarrenError(f"cannot write log_file {config.log_file}: {error.strerror}") from error
+
+
+class LogFormatter(logging.Formatter):
+    """Names that clients choose are logged: none may begin a line that looks like ours, or move the cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).translate(_HARMLESS)
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            facts["exception"] = self.formatException(record.exc_info)
+        return json.dumps(facts, ensure_ascii=False)
