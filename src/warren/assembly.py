@@ -32,9 +32,15 @@ class Assembly:
     """Made and used on a running loop."""
 
     def __init__(
-        self, config: Config, passwords: Passwords | None = None, leadership: Leadership | None = None
+        self,
+        config: Config,
+        passwords: Passwords | None = None,
+        leadership: Leadership | None = None,
+        cluster: Callable[[], list[dict[str, object]]] = list,
     ) -> None:
         self.config = config
+        # The nodes that mirror this one, for those who look.
+        self._cluster = cluster
         self.server = Server(config, passwords, write_archive, leadership)
         self._http: list[HttpService] = []
         self._http_gate = Gate(config, config.http_connection_max)
@@ -129,6 +135,7 @@ class Assembly:
             http_body_max=self.config.http_body_max,
             http_bodies_max=self.config.http_bodies_max,
             certificate_ends=lambda: tls.certificate_end(self.config),
+            cluster=self._cluster,
         )
 
 

@@ -29,7 +29,7 @@ from warren.server.following import Following
 from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, Peer, now_ms
 from warren.server.listeners import bind
-from warren.server.membership import TRANSFER, Desk
+from warren.server.membership import TRANSFER, Desk, nodes_of
 from warren.server.passing import Passage, Whereabouts
 from warren.server.passwords import Passwords
 from warren.server.soundness import damage_in
@@ -54,8 +54,13 @@ class ClusterNode:
 
     def __init__(self, config: Config) -> None:
         self.config = _with_ports(config)
-        if config.cluster_name == Config().cluster_name:
+        defaults = Config()
+        if config.cluster_name == defaults.cluster_name:
             self.config = replace(self.config, cluster_name=config.cluster)
+        if config.node_name == defaults.node_name:
+            # Nodes are told apart by their names, in the API and in metrics.
+            name = f"warren@{config.advertise or config.host}:{self.config.amqp_port}"
+            self.config = replace(self.config, node_name=name)
         self.loop = asyncio.get_running_loop()
         self.host = config.advertise or config.host
         self._folder = DataFolder(config.data_dir)
@@ -238,7 +243,7 @@ class ClusterNode:
         log.info("elected in epoch %d", member.epoch)
         leadership = Leadership(member, set(member.view.members), self._present(), self.loop)
         self._leadership = leadership
-        assembly = Assembly(self.config, self._passwords, leadership)
+        assembly = Assembly(self.config, self._passwords, leadership, self._nodes)
         pacemaker = Pacemaker(self.config, self.desk.lease, leadership.is_recovered)
         starting = asyncio.ensure_future(assembly.start())
         while not starting.done():
@@ -355,6 +360,18 @@ class ClusterNode:
                 self._messages,
                 self._ended,
             )
+
+    def _nodes(self) -> list[dict[str, object]]:
+        """As the leader knows them now."""
+        leadership = self._leadership
+        if self.desk.keys is None or leadership is None:
+            return []
+        nodes, lag = nodes_of(self.desk.keys), leadership.lag()
+        for node in nodes:
+            uuid = str(node["uuid"])
+            node["in_sync"] = uuid in leadership.replicas.members
+            node["lag_ops"], node["lag_bytes"] = lag.get(uuid, {}).get("ops", 0), lag.get(uuid, {}).get("bytes", 0)
+        return nodes
 
     def _present(self) -> set[str]:
         """Nodes whose lease has not ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import socket
@@ -141,6 +142,43 @@ def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_
     publisher.publish(20)
     publisher.close()
     assert publisher.confirmed <= {number for number, _ in drained([second.amqp_port])}
+
+
+def api(node: NodeProcess, path: str) -> object:
+    request = urllib.request.Request(f"http://127.0.0.1:{node.http_port}{path}")
+    request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer) if path.startswith("/api") else answer.read().decode()
+
+
+def test_operators_see_who_mirrors_whom(cluster: Cluster) -> None:
+    leader, gone = cluster.leader(), cluster.followers()[0]
+    nodes = api(leader, "/api/nodes")
+    assert isinstance(nodes, list)
+    assert sorted((node["role"], node["in_sync"], node["running"]) for node in nodes) == [
+        ("follower", True, True),
+        ("follower", True, True),
+        ("leader", True, True),
+    ]
+    assert len({node["name"] for node in nodes}) == 3
+    assert api(leader, "/api/cluster-name") == {"name": CLUSTER}
+    assert api(leader, "/api/health/checks/node-is-quorum-critical") == {"status": "ok"}
+    assert "warren_cluster_nodes_in_sync 3.0" in str(api(leader, "/metrics"))
+    for node in cluster.followers():
+        node.kill()
+    cluster.wait_in_sync(1)
+    # Until it has been silent for as long as its lease, it is known to have been there.
+    wait_for(
+        lambda: any(not node["running"] for node in nodes_of(leader)) or len(nodes_of(leader)) == 1,
+        20,
+        gone.folder.name,
+    )
+
+
+def nodes_of(leader: NodeProcess) -> list[dict[str, object]]:
+    nodes = api(leader, "/api/nodes")
+    assert isinstance(nodes, list)
+    return nodes
 
 
 def test_a_follower_sends_http_to_the_leader(cluster: Cluster) -> None:

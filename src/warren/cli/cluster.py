@@ -15,7 +15,7 @@ from warren.errors import WarrenError
 from warren.server.etcd import Etcd
 from warren.server.folder import DataFolder
 from warren.server.identity import FILE_NAME, Identity
-from warren.server.membership import LEADER, MEMBERS_KEY, SECRET, TRANSFER, initialise, view_of
+from warren.server.membership import LEADER, MEMBERS_KEY, SECRET, TRANSFER, initialise, nodes_of, view_of
 
 _SECONDS: Final = 5.0
 
@@ -95,36 +95,6 @@ def status(cluster: str, etcd: str, as_json: bool) -> None:
     Console(soft_wrap=True).print(table)
     if not any(node["role"] == "leader" for node in nodes):
         click.echo("nobody leads")
-
-
-def nodes_of(keys: dict[str, dict[str, Any]]) -> list[dict[str, object]]:
-    """Those that are there, and those in the in-sync set that are not."""
-    view = view_of(keys)
-    present = {
-        name.removeprefix("members/"): entry["value"] for name, entry in keys.items() if name.startswith("members/")
-    }
-    lags: dict[str, dict[str, int]] = next(
-        (about.get("lag", {}) for about in present.values() if about.get("role") == "leader"), {}
-    )
-    nodes: list[dict[str, object]] = []
-    for uuid in sorted({*present, *view.members}):
-        about = present.get(uuid, {})
-        is_leader = view.leader is not None and view.leader.uuid == uuid
-        lag = lags.get(uuid, {})
-        nodes.append(
-            {
-                "uuid": uuid,
-                "name": about.get("node", ""),
-                "role": "leader" if is_leader else "follower" if about else "gone",
-                "in_sync": uuid in view.members,
-                "amqp": about.get("amqp", ""),
-                "http": about.get("http", ""),
-                "version": about.get("version", ""),
-                "lag_ops": lag.get("ops", 0),
-                "lag_bytes": lag.get("bytes", 0),
-            }
-        )
-    return nodes
 
 
 @cluster.command()

@@ -75,6 +75,8 @@ class Context:
     # Bytes of one request's body, and of all that are being read.
     http_body_max: int
     http_bodies_max: int
+    # The nodes of the cluster that this one leads; none where it is alone.
+    cluster: Callable[[], list[Item]] = list
     rates: Rates = field(default_factory=Rates)
     pipelines: Pipelines = field(default_factory=Pipelines)
 

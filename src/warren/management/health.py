@@ -61,9 +61,14 @@ async def check_vhosts(_: Call) -> Response:
 
 
 @_CHECK
-async def check_replicas(_: Call) -> Response:
-    """Nobody waits for this node's replicas: there are no others."""
-    return JSONResponse({"status": "ok", "reason": "single node cluster"})
+async def check_replicas(call: Call) -> Response:
+    """Whether others have all that was ever answered, and could go on without this node."""
+    nodes = call.context.cluster()
+    if len(nodes) < 2:
+        return JSONResponse({"status": "ok", "reason": "single node cluster"})
+    if sum(bool(node["in_sync"]) for node in nodes) > 1:
+        return passed()
+    return failed("No other node is in sync with this one", nodes=[node["name"] for node in nodes])
 
 
 @_CHECK

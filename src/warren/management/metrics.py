@@ -63,10 +63,25 @@ class NodeCollector:
     def collect(self) -> Iterator[Metric | int]:
         yield from identity(self._context, AGGREGATED)
         yield from self._process()
+        yield from self._mirrors()
         yield from self._churn()
         yield from self._objects()
         yield from self._summed()
         yield from self._global()
+
+    def _mirrors(self) -> Iterator[Metric | int]:
+        """Of a node that leads a cluster."""
+        nodes = self._context.cluster()
+        if not nodes:
+            return
+        in_sync = sum(bool(node["in_sync"]) for node in nodes)
+        yield GaugeMetricFamily("warren_cluster_nodes_in_sync", "Nodes that have all that was answered", value=in_sync)
+        for name, help_ in (("ops", "Changes that a node does not have yet"), ("bytes", "Bytes of them")):
+            family = GaugeMetricFamily(f"warren_cluster_lag_{name}", help_, labels=["node"])
+            for node in nodes:
+                if node["role"] == "follower":
+                    family.add_metric([str(node["name"])], float(str(node[f"lag_{name}"])))
+            yield family
 
     def _process(self) -> Iterator[Metric | int]:
         context, alarms = self._context, self._node.alarms

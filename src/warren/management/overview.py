@@ -12,7 +12,7 @@ from warren.broker.exchanges.types import KNOWN_TYPES
 from warren.broker.vhost.vhost import VHost
 from warren.core import describe_core
 from warren.management import queues
-from warren.management.calls import Call, Needs, route
+from warren.management.calls import Call, Needs, found, route
 from warren.management.listing import Item
 from warren.management.refusals import not_found
 
@@ -202,18 +202,42 @@ def contexts(call: Call) -> list[Item]:
 
 
 async def list_nodes(call: Call) -> Response:
-    return await call.items([describe_node(call)])
+    return await call.items(nodes(call))
+
+
+def nodes(call: Call) -> list[Item]:
+    """This one, which leads, and those that mirror it. What only they know of themselves is not shown."""
+    others = call.context.cluster()
+    if not others:
+        return [describe_node(call)]
+    return [
+        {**describe_node(call), **mirror} if mirror["role"] == "leader" else {"type": "disc", **mirror}
+        for mirror in map(describe_mirror, others)
+    ]
+
+
+def describe_mirror(node: Item) -> Item:
+    return {
+        "name": node["name"],
+        "uuid": node["uuid"],
+        "running": node["role"] != "gone",
+        "role": node["role"],
+        "in_sync": node["in_sync"],
+        "amqp": node["amqp"],
+        "version": node["version"],
+        "lag_ops": node["lag_ops"],
+        "lag_bytes": node["lag_bytes"],
+    }
 
 
 def check_own_name(call: Call) -> None:
-    """There is one node; tools that know of clusters name it."""
+    """Of this node, whoever else there is; tools that know of clusters name it."""
     if call.path("name") != call.node.settings.node_name:
         raise not_found()
 
 
 async def show_node(call: Call) -> Response:
-    check_own_name(call)
-    return call.item(describe_node(call))
+    return call.item(found(next((node for node in nodes(call) if node["name"] == call.path("name")), None)))
 
 
 async def whoami(call: Call) -> Response:

@@ -234,7 +234,7 @@ def value_of(field: Field | None) -> object:
 @takes("action", action={"type": "string", "enum": ["sync", "cancel_sync"]})
 @gives({204: None})
 async def act_on_mirrors(call: Call) -> Response:
-    """Mirrors to synchronise exist in no queue here, so all of them are in step."""
+    """Mirrors come into step by themselves, all queues of a node together: nothing is asked of them."""
     find(call)
     action = call.required(await call.body(), "action")["action"]
     if action not in ("sync", "cancel_sync"):

@@ -91,6 +91,36 @@ def view_of(keys: dict[str, dict[str, Any]]) -> ClusterView:
     return ClusterView(leader, members, revision, transfer)
 
 
+def nodes_of(keys: dict[str, dict[str, Any]]) -> list[dict[str, object]]:
+    """Those that are there, and those in the in-sync set that are not."""
+    view = view_of(keys)
+    present = {
+        name.removeprefix("members/"): entry["value"] for name, entry in keys.items() if name.startswith("members/")
+    }
+    lags: dict[str, dict[str, int]] = next(
+        (about.get("lag", {}) for about in present.values() if about.get("role") == "leader"), {}
+    )
+    nodes: list[dict[str, object]] = []
+    for uuid in sorted({*present, *view.members}):
+        about = present.get(uuid, {})
+        is_leader = view.leader is not None and view.leader.uuid == uuid
+        lag = lags.get(uuid, {})
+        nodes.append(
+            {
+                "uuid": uuid,
+                "name": about.get("node", ""),
+                "role": "leader" if is_leader else "follower" if about else "gone",
+                "in_sync": uuid in view.members,
+                "amqp": about.get("amqp", ""),
+                "http": about.get("http", ""),
+                "version": about.get("version", ""),
+                "lag_ops": lag.get("ops", 0),
+                "lag_bytes": lag.get("bytes", 0),
+            }
+        )
+    return nodes
+
+
 def initialise(etcd: Etcd, cluster: str, uuid: str) -> None:
     """The first node of a cluster: what it has is what all will have."""
     etcd.put_if([(SECRET, "CREATE", 0)], SECRET, secrets.token_urlsafe(32))
