@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 
+from tests.store.golden_folder import FOLDER, MESSAGES
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
+from warren.store.recovery import recover
 
 FILLER = "." * 100
 COUNT = 60
@@ -71,3 +73,74 @@ def test_a_segment_that_cannot_be_read_is_not_compacted_away() -> None:
     world.settle_down()
     again = world.restarted(SimulatedDisk(disk.files()))
     assert again.drain("q") == [*[body for number, body in enumerate(bodies()) if number % 9 == 0], bodies()[-1]]
+
+
+class DiskWithABadFile(SimulatedDisk):
+    """Reading this file fails, all of it."""
+
+    bad = ""
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        super().__init__(files)
+        self._names: dict[int, str] = {}
+
+    def open(self, name: str) -> int:
+        handle = super().open(name)
+        self._names[handle] = name
+        return handle
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        if self.bad and self._names.get(handle) == self.bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(handle, size, offset)
+
+
+def restarted(world: StoredWorld, bad: str) -> StoredWorld:
+    disk = DiskWithABadFile(world.disk.kill().files())
+    disk.bad = bad
+    return world.restarted(disk)
+
+
+def test_an_index_that_cannot_be_read_costs_nothing() -> None:
+    world, _ = backlog()
+    indexes = [name for name in world.disk.names() if name.endswith(".index")]
+    assert len(indexes) > 2
+    for name in indexes:
+        assert restarted(world, name).drain("q") == bodies()
+
+
+def test_a_segment_that_cannot_be_read_is_missing_and_comes_back_as_it_was() -> None:
+    world, _ = backlog()
+    for _ in range(COUNT - 10):
+        world.ack_next("q")
+    world.settle_down()
+    left = bodies()[-10:]
+    # Without its index, so that nothing but the file itself can tell what is in it.
+    files = world.disk.kill().files()
+    for log in [name for name in files if name.endswith(".log")]:
+        disk = DiskWithABadFile({name: data for name, data in files.items() if name != log.replace("log", "index")})
+        disk.bad = log
+        missing = world.restarted(disk)
+        found = missing.drain("q")
+        assert set(found) <= set(bodies())
+        assert [line for line in missing.lines if f"segment {int(log[:12])} cannot be read" in line]
+        # Whatever happens meanwhile, and however often.
+        for number in range(20):
+            missing.declare(f"other{number}")
+            missing.publish(f"new{number}{FILLER}", f"other{number}")
+            missing.sync()
+        missing.settle_down()
+        again = missing.restarted(SimulatedDisk(missing.disk.kill().files()))
+        assert set(left) <= set(again.drain("q"))
+        assert [again.drain(f"other{number}") for number in range(20)] == [
+            [f"new{number}{FILLER}"] for number in range(20)
+        ]
+
+
+def test_a_damaged_settled_file_is_told() -> None:
+    files = {path.name: path.read_bytes() for path in (FOLDER / MESSAGES).iterdir()}
+    for name in [name for name in files if name.endswith(".settled")]:
+        damaged = {**files, name: files[name][:-1] + bytes([files[name][-1] ^ 1])}
+        assert recover(SimulatedDisk(damaged)).log_lines == [
+            f"store: {name} is damaged: messages that were acknowledged may come back"
+        ]

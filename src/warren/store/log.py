@@ -56,6 +56,8 @@ class LogStore(Store):
         self.segment_bytes: i64 = segment_bytes
         self.segments: dict[int, Segment] = {}
         self.active = Segment(0)
+        # Segments whose files the disk could not read at the start.
+        self.unreadable: dict[int, bool] = {}
         self.head_entries: i64 = HEAD_ENTRIES
         self.load_rows: i64 = LOAD_ROWS
         self.head_bytes: i64 = 0

@@ -9,6 +9,8 @@ Nothing is changed that a second recovery could not do again.
 from __future__ import annotations
 
 import struct
+from errno import EIO
+from typing import Final
 
 from librt.strings import read_i64_be
 from mypy_extensions import i64
@@ -33,7 +35,9 @@ from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
 from warren.store.walk import RecordWalk, Stop
-from warren.store.whole_files import cut_and_sync, read_start, read_whole
+from warren.store.whole_files import cut_and_sync, read_or_nothing, read_start, read_whole
+
+_UNKNOWN_LANES: Final = 1_000_000
 
 
 def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
@@ -60,10 +64,16 @@ class Survey:
         self.lines: list[str] = []
         numbers = _numbers(self._names, ".log")
         self.found = [_Found(disk, number, self._names) for number in numbers]
+        # Those that the disk cannot read now. It may be able to at the next start: they stay, and so does what settles
+        # anything in them.
+        self.unreadable = [one.segment.number for one in self.found if one.is_unreadable]
+        self.found = [one for one in self.found if not one.is_unreadable]
+        for number in self.unreadable:
+            self.lines.append(f"store: segment {number} cannot be read: its messages are missing until it can be again")
         # Indexes without their log. A deletion that a crash cut short leaves such, but then nothing in them lives.
         self.orphans: list[Segment] = []
         for number in _numbers(self._names, ".index"):
-            orphan = None if number in numbers else decode_index(read_whole(disk, index_name(number)), number)
+            orphan = None if number in numbers else decode_index(read_or_nothing(disk, index_name(number)), number)
             if orphan is not None:
                 self.orphans.append(orphan)
         # Segments behind the end of what was synced: nobody was promised anything that is in them.
@@ -73,6 +83,9 @@ class Survey:
         last = self.found[-1].segment if self.found else None
         # The one that follows tells how long the one before it was: nothing to tell when that one is dropped.
         self.last_size: int = last.size if last is not None and last.number == self.last_number else 0
+        if self.last_number in self.unreadable:
+            # Nobody knows how long it is: the next one must not seem to say so.
+            self.last_number += 1
 
     def _cut_unsynced_tail(self) -> None:
         durable = max([one.mark for one in self.found], default=(0, 0))
@@ -115,6 +128,7 @@ class Survey:
         """Make what counts durable, and what does not go away, before anything is built on it."""
         disk = self._disk
         numbers = [one.segment.number for one in self.found] + [orphan.number for orphan in self.orphans]
+        numbers += self.unreadable
         keep = {segment_name(number) for number in numbers}
         keep |= {index_name(number) for number in numbers} | {settled_name(number) for number in numbers}
         for name in self._names:
@@ -127,6 +141,8 @@ class Survey:
 
     def fill(self, store: LogStore) -> None:
         """Give a store what was found."""
+        for number in self.unreadable:
+            store.unreadable[number] = True
         segments = [one.segment for one in self.found] + self.orphans
         for segment in sorted(segments, key=_by_number):
             store.segments[segment.number] = segment
@@ -137,6 +153,9 @@ class Survey:
             for segment in store.segments.values():
                 segment.settles.pop(orphan.number, None)
         _gather_lanes(store)
+        if self.unreadable:
+            # Lanes may have begun there, whose numbers nobody knows.
+            store.next_lane += _UNKNOWN_LANES
         store.log_lines += self.lines
 
     def _report(self, store: LogStore, orphan: Segment) -> None:
@@ -185,11 +204,17 @@ class _Found:
         # The furthest point that its records say was synced: segment and offset.
         self.mark: tuple[int, int] = (0, 0)
         segment: Segment | None = None
+        self.is_unreadable = False
+        self.previous_size: int = -1
         if index_name(number) in names:
-            segment = decode_index(read_whole(disk, index_name(number)), number)
+            segment = decode_index(read_or_nothing(disk, index_name(number)), number)
         if segment is None:
             segment = Segment(number)
-            data = read_whole(disk, segment_name(number))
+            self.segment = segment
+            data = read_or_nothing(disk, segment_name(number))
+            if not data and disk.size(segment_name(number)) > 0:
+                self.is_unreadable = True
+                return
             segment.size = len(data)
             self.previous_size = read_file_header(data, number)
             self.segment = segment
@@ -198,8 +223,13 @@ class _Found:
         else:
             # An index is written only when its segment is durable from end to end.
             self.mark = (number, segment.size)
-            self.previous_size = read_file_header(read_start(disk, segment_name(number), FILE_HEADER_SIZE), number)
             self.segment = segment
+            try:
+                self.previous_size = read_file_header(read_start(disk, segment_name(number), FILE_HEADER_SIZE), number)
+            except OSError as error:
+                # Its index has told all. Whoever wants a message of it is told which one could not be read.
+                if error.errno != EIO:
+                    raise
 
     def _survey(self, data: bytes) -> None:
         """Where the damage is, and how far the log knew itself to be durable."""
@@ -271,7 +301,9 @@ def _settle(store: LogStore, names: list[str]) -> None:
     for segment in store.segments.values():
         name = settled_name(segment.number)
         if name in names:
-            bits = decode_settled(read_whole(store.disk, name), segment)
+            bits = decode_settled(read_or_nothing(store.disk, name), segment)
+            if not bits and segment.entries > 0:
+                store.log_lines.append(f"store: {name} is damaged: messages that were acknowledged may come back")
             for index in range(len(bits)):
                 for bit in range(8):
                     if bits[index] & (1 << bit):
@@ -306,6 +338,8 @@ def _apply_settled(store: LogStore, segment: Segment) -> None:
         address = read_i64_be(addresses, at)
         target = store.segments.get(address >> 32)
         if target is None:
+            if address >> 32 in store.unreadable:
+                segment.settles[address >> 32] = True
             continue
         target.settle(address & 0xFFFFFFFF)
         if target is not segment:

@@ -34,6 +34,9 @@ class Upkeep:
             return
         for number in list(segment.settles):
             target = store.segments.get(number)
+            if number in store.unreadable:
+                # What is in it may be wanted at another start, and this one says what of it is done with.
+                continue
             if target is None or target is segment:
                 del segment.settles[number]
             elif not target.busy and target.live > 0:

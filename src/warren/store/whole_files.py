@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from errno import EIO
+
 from mypy_extensions import i64
 
 from warren.store.disk import Disk
@@ -9,6 +11,16 @@ from warren.store.disk import Disk
 
 def read_whole(disk: Disk, name: str) -> bytes:
     return read_start(disk, name, disk.size(name))
+
+
+def read_or_nothing(disk: Disk, name: str) -> bytes:
+    """Of a file that can be done without: what the disk cannot read is as good as damaged."""
+    try:
+        return read_whole(disk, name)
+    except OSError as error:
+        if error.errno != EIO:
+            raise
+        return b""
 
 
 def read_start(disk: Disk, name: str, size: i64) -> bytes:
