@@ -75,9 +75,12 @@ class ClusterNode:
         self._task: asyncio.Task[None] | None = None
         # None until somebody has looked.
         self._is_sound: bool | None = None
+        self._desk: Desk | None = None
+        self._strangers: set[Peer] = set()
         self._asking: asyncio.Future[None] | None = None
         self._looking: asyncio.Future[list[str]] | None = None
         self._held_back_until = 0.0
+        self._leaderless_since = 0.0
         self._followed_at = 0.0
         self._ticked_at = 0
         # Told when the role has changed: "leader", "follower".
@@ -130,8 +133,15 @@ class ClusterNode:
             "replication": [self.host, self.config.replication_port],
             "role": "follower",
         }
+        if self._desk is not None:
+            self._threads.submit(self._desk.etcd.close)
         etcd = Etcd(self.config.etcd, self.config.cluster, max(1.0, ttl / 4))
-        self.desk = Desk(etcd, self.identity.uuid, process, ttl, about)
+        self._desk = Desk(etcd, self.identity.uuid, process, ttl, about)
+
+    @property
+    def desk(self) -> Desk:
+        assert self._desk is not None
+        return self._desk
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -146,10 +156,12 @@ class ClusterNode:
         for server in self._replication:
             server.close()
         try:
-            if hasattr(self, "desk") and self.desk.lease:
-                await self.loop.run_in_executor(self._threads, self.desk.etcd.revoke, self.desk.lease)
+            if self._desk is not None and self._desk.lease:
+                await self.loop.run_in_executor(self._threads, self._desk.etcd.revoke, self._desk.lease)
         except EtcdError as error:
             log.warning("the lease is left to end by itself: %s", error)
+        if self._desk is not None:
+            await self.loop.run_in_executor(self._threads, self._desk.etcd.close)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._folder.close()
 
@@ -167,8 +179,9 @@ class ClusterNode:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            # Whoever waits for the node hears of it.
-            log.exception("the node cannot go on")
+            # Whoever waits for the node hears of it; what is no mistake of its operator is told in full.
+            if not isinstance(error, WarrenError):
+                log.exception("the node cannot go on")
             if not self.failure.done():
                 self.failure.set_result(error)
 
@@ -197,7 +210,14 @@ class ClusterNode:
     def _may_try(self) -> bool:
         """Whether to stand in an election now, if there is one."""
         view = self.member.view
-        if view is None or view.leader is not None or time.monotonic() < self._held_back_until:
+        now = time.monotonic()
+        if view is None or view.leader is not None:
+            self._leaderless_since = now
+            return False
+        if now < self._held_back_until:
+            return False
+        if view.transfer in view.members - {self.identity.uuid} and now - self._leaderless_since < _HOLD_BACK:
+            # The operator wants another, and that one is there.
             return False
         if view.members == {self.identity.uuid}:
             # Damaged or not, nobody has more.
@@ -277,13 +297,23 @@ class ClusterNode:
         self.desk.about = {**self.desk.about, "role": "leader", "epoch": replicas.epoch, "lag": leadership.lag()}
         view = self.member.view
         if view is not None and view.transfer is not None and self.role == "leader":
-            await self._transfer(view.transfer, replicas.members)
+            try:
+                await self._transfer(view.transfer, replicas.members)
+            except EtcdError as error:
+                # The wish stands there until it can be granted.
+                log.warning("%s", error)
 
     async def _transfer(self, to: str, members: set[str]) -> None:
         others = members - {self.identity.uuid}
-        await self.loop.run_in_executor(self._threads, self.desk.etcd.delete, TRANSFER)
-        if not others or (to and to not in others):
-            log.warning("nobody else is in sync, so this node goes on leading")
+        is_possible = to in others if to else bool(others)
+        if not to or not is_possible:
+            # One for a certain node stays until that one leads, so that others leave the place to it.
+            await self.loop.run_in_executor(self._threads, self.desk.etcd.delete, TRANSFER)
+            self.member.hurry()
+        if to == self.identity.uuid:
+            return
+        if not is_possible:
+            log.warning("%s is not in sync, so this node goes on leading", to or "nobody else")
             return
         await self._hand_over()
         self._held_back_until = time.monotonic() + _HOLD_BACK
@@ -326,7 +356,7 @@ class ClusterNode:
         self._became("follower")
 
     def _new_peer(self) -> Peer:
-        return Peer(lambda: self.desk.secret, lambda: self._leadership, self._adopt)
+        return Peer(lambda: self.desk.secret, lambda: self._leadership, self._adopt, self._strangers)
 
     def _adopt(self, transport: asyncio.Transport, peer: tuple[str, int], data: bytes) -> None:
         if self.assembly is None:

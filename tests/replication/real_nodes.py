@@ -147,6 +147,9 @@ class Cluster:
         assert isinstance(leader, NodeProcess)
         return leader
 
+    def uuid_of(self, node: NodeProcess) -> str:
+        return next(str(each["uuid"]) for each in self.status() if each["amqp"] == f"127.0.0.1:{node.amqp_port}")
+
     def followers(self) -> list[NodeProcess]:
         leader = self.leader()
         return [node for node in self.nodes if node is not leader]

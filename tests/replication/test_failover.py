@@ -109,10 +109,11 @@ def test_a_killed_leader_loses_nothing_and_clients_go_on_through_any_node(cluste
     first.start()
     cluster.wait_in_sync(3)
     assert first.roles()[-1] == "follower"
-    # Planned: nobody is waited for.
-    done = cluster.command("transfer")
+    # Planned: nobody is waited for, and it is the one that was asked for.
+    done = cluster.command("transfer", cluster.uuid_of(first))
     assert done.returncode == 0, done.stderr
     wait_for(lambda: cluster.leader() is not second, 20, "the hand-over")
+    assert cluster.leader() is first
     found = drained([node.amqp_port for node in cluster.nodes])
     assert publisher.confirmed <= {number for number, _ in found}
     assert dict(found)[1] is True

@@ -30,6 +30,8 @@ HEARTBEAT_MS: Final = 500
 PATIENCE_MS: Final = 3000
 # Seconds that a caller has to prove who it is.
 GREETING_SECONDS: Final = 5.0
+# Connections on which nobody has proved anything yet.
+STRANGERS_MAX: Final = 256
 # Of ops in one message, and of what may wait to be sent to one follower.
 _BATCH: Final = 1 << 20
 _UNSENT_MAX: Final = 16 << 20
@@ -241,10 +243,13 @@ class Peer(asyncio.Protocol):
         secret: Callable[[], str],
         leadership: Callable[[], Leadership | None],
         adopt: Callable[[asyncio.Transport, tuple[str, int], bytes], None],
+        strangers: set[Peer],
     ) -> None:
         self._secret = secret
         self._leadership = leadership
         self._adopt = adopt
+        # All that have not proved themselves yet.
+        self._strangers = strangers
         self._leader: Leadership | None = None
         self._transport: asyncio.Transport | None = None
         self._data = b""
@@ -262,8 +267,12 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        loop = asyncio.get_running_loop()
-        self._late = loop.call_later(GREETING_SECONDS, self.close)
+        if len(self._strangers) >= STRANGERS_MAX:
+            self.is_closed = True
+            self._transport.abort()
+            return
+        self._strangers.add(self)
+        self._late = asyncio.get_running_loop().call_later(GREETING_SECONDS, self.close)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -293,6 +302,7 @@ class Peer(asyncio.Protocol):
         if not is_proof(given, self._secret(), b"caller", self._greeting, self._nonce):
             raise Stranger("the secret is another one")
         self._is_known = True
+        self._strangers.discard(self)
         self._data = b""
         if self._late is not None:
             self._late.cancel()
@@ -346,6 +356,7 @@ class Peer(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closed = True
+        self._strangers.discard(self)
         self._room.set()
         if self._late is not None:
             self._late.cancel()

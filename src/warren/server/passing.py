@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import resource
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from warren.server.gate import address_of
+from warren.server.listeners import bind
 from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
 
 log = logging.getLogger("warren.cluster")
@@ -38,15 +40,19 @@ class Passage:
         self._uuid = uuid
         self._secret = secret
         self._leader = leader
+        # Each has two descriptors, and files need some.
+        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 5
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         # Clients that were passed on, and to which leader's process.
         self._passed: dict[asyncio.Task[None], str] = {}
 
     async def open(self, host: str, amqp_port: int, http_port: int) -> None:
-        self._servers.append(await asyncio.start_server(self._pass_client, host, amqp_port, limit=_PIECE))
-        if http_port >= 0:
-            self._servers.append(await asyncio.start_server(self._answer_http, host, http_port, limit=_HEAD_MAX))
+        """Raises WarrenError when a port is taken."""
+        for each in bind(host, amqp_port):
+            self._servers.append(await asyncio.start_server(self._pass_client, sock=each, limit=_PIECE))
+        for each in bind(host, http_port) if http_port >= 0 else []:
+            self._servers.append(await asyncio.start_server(self._answer_http, sock=each, limit=_HEAD_MAX))
 
     def leave(self, process: str) -> None:
         """That one leads, so clients of any other are to look for it: one that was stopped does not tell them."""
@@ -66,6 +72,9 @@ class Passage:
     # -- AMQP ------------------------------------------------------------------------------------------------------
 
     async def _pass_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= self._most:
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
