@@ -73,8 +73,10 @@ class Traffic:
             channel.basic_ack(method.delivery_tag)
 
     def line(self) -> str:
-        missing = len({number for number in self.confirmed if number < max(self.consumed, default=0)} - self.consumed)
-        return f"{len(self.confirmed)} confirmed, {len(self.consumed)} consumed, {missing} missing"
+        confirmed, consumed = set(self.confirmed), set(self.consumed)
+        missing = {number for number in confirmed if number < max(consumed, default=0)} - consumed
+        gap = f"longest wait for a confirm {self.longest_gap:.1f} s"
+        return f"{len(confirmed)} confirmed, {len(consumed)} consumed, {len(missing)} missing, {gap}"
 
 
 def main() -> None:

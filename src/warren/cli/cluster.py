@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
+from warren.cli.output import json_option, show_rows
 from warren.errors import WarrenError
 from warren.server.etcd import Etcd
 from warren.server.folder import DataFolder
@@ -29,7 +28,6 @@ def of_cluster(command: Callable[..., None]) -> Callable[..., None]:
     return name(etcd(command))
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="For scripts.")
 data_dir_option = click.option(
     "--data-dir", envvar="WARREN_DATA_DIR", default="warren-data", type=click.Path(path_type=Path), show_default=True
 )
@@ -87,12 +85,7 @@ def status(cluster: str, etcd: str, as_json: bool) -> None:
         epoch = 0 if leader is None else leader["create_revision"]
         click.echo(json.dumps({"cluster": cluster, "epoch": epoch, "nodes": nodes}, indent=2))
         return
-    table = Table("node", "role", "in sync", "amqp", "version", "behind")
-    for node in nodes:
-        behind = f"{node['lag_ops']} ops, {node['lag_bytes']} bytes" if node["role"] == "follower" else ""
-        is_in = "yes" if node["in_sync"] else "no"
-        table.add_row(str(node["uuid"]), str(node["role"]), is_in, str(node["amqp"]), str(node["version"]), behind)
-    Console(soft_wrap=True).print(table)
+    show_rows(nodes, ("uuid", "name", "role", "in_sync", "amqp", "version", "lag_ops", "lag_bytes"), as_json=False)
     if not any(node["role"] == "leader" for node in nodes):
         click.echo("nobody leads")
 
