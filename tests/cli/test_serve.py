@@ -131,8 +131,8 @@ def test_a_mistake_is_told_in_one_line(tmp_path: Path, arguments: list[str], lin
 
 
 def test_a_wrong_variable_is_told_in_one_line(tmp_path: Path) -> None:
-    assert refusal(cwd=tmp_path, WARREN_COLOUR="red") == (
-        "WARREN_COLOUR: there is no such option (see docs/configuration.md)"
+    assert refusal(cwd=tmp_path, WARREN_FLAVOUR="mint") == (
+        "WARREN_FLAVOUR: there is no such option (see docs/configuration.md)"
     )
 
 

@@ -88,7 +88,8 @@ def test_a_login_in_another_tab_does_not_stop_this_one(browser: Browser, broker:
     other = visitor.context.new_page()
     other.goto(broker.http_url)
     expect(other.get_by_role("button", name="Log out")).to_be_visible()
-    login = "fetch('/api/login', {method: 'POST', body: JSON.stringify({username: 'guest', password: 'guest'})})"
+    login = """fetch('/api/login', {method: 'POST', headers: {'Content-Type': 'application/json'},
+        body: JSON.stringify({username: 'guest', password: 'guest'})})"""
     assert other.evaluate(f"{login}.then((answer) => answer.status)") == 200
     page = visitor.go("queues", "/", "audit")
     page.get_by_role("button", name="Purge").click()

@@ -72,10 +72,13 @@ def test_a_reader_at_the_end_is_told_of_what_comes(broker: Broker) -> None:
     reader.queue_declare("s", durable=True, arguments=STREAM)
     reader.basic_qos(prefetch_count=10)
     deliveries = reader.consume("s", arguments={"x-stream-offset": "next"}, inactivity_timeout=5)
-    threading.Timer(0.2, lambda: publisher.basic_publish("", "s", b"hello")).start()
+    later = threading.Timer(0.2, lambda: publisher.basic_publish("", "s", b"hello"))
+    later.start()
     method, properties, body = next(deliveries)
     assert method is not None
     assert (properties.headers["x-stream-offset"], body) == (0, b"hello")
+    # It may still wait for its confirm.
+    later.join()
     reader.connection.close()
     publisher.connection.close()
 
