@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 
 from tests.store.simulated_disk import SimulatedDisk
@@ -21,11 +22,14 @@ class WatchedDisk(SimulatedDisk):
         # Set while syncs may go on.
         self.gate = threading.Event()
         self.gate.set()
+        # Seconds that a sync takes at least.
+        self.delay = 0.0
         self.failure: OSError | None = None
 
     def sync(self, handle: int) -> None:
         self.syncing_threads.append(threading.current_thread().name)
         self.gate.wait()
+        time.sleep(self.delay)
         if self.failure is not None:
             raise self.failure
         super().sync(handle)
@@ -125,9 +129,9 @@ async def test_the_loop_goes_on_while_the_thread_waits_for_a_slow_disk(world: Wo
 @on_a_loop
 async def test_one_slow_sync_and_the_thread_is_back(world: World) -> None:
     await world.seem_quick()
-    world.disk.gate.clear()
-    threading.Timer(2 * QUICK, world.disk.gate.set).start()
+    world.disk.delay = 2 * QUICK
     await world.sync()
+    world.disk.delay = 0.0
     assert not await world.sync()
 
 
