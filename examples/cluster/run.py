@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pika
@@ -48,10 +49,10 @@ class Traffic:
         for work in (self._publish, self._consume):
             threading.Thread(target=self._again_and_again, args=(work,), daemon=True).start()
 
-    def _again_and_again(self, work: object) -> None:
+    def _again_and_again(self, work: Callable[[], None]) -> None:
         while True:
             with contextlib.suppress(pika.exceptions.AMQPError):
-                work()  # type: ignore[operator]
+                work()
 
     def _publish(self) -> None:
         channel = connect().channel()

@@ -333,8 +333,7 @@ class ClusterNode:
             await self.loop.run_in_executor(self._threads, self.desk.etcd.revoke, self.desk.lease)
         except EtcdError as error:
             log.warning("%s", error)
-        leadership.resigned()
-        await asyncio.sleep(_TICK)
+        # Its followers hear of it by the end of their connections, and look at once who leads.
         leadership.end()
         self.assembly = self._leadership = None
 

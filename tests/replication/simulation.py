@@ -314,7 +314,7 @@ class Leading:
 
     def tick(self) -> None:
         for connection in list(self.connections):
-            connection.to_follower(messages.numbers(messages.HEARTBEAT, self.epoch, self.replicas.committed()))
+            connection.to_follower(messages.numbers(messages.HEARTBEAT, self.epoch))
         member = self.node.member
         while member.decided:
             self.replicas.decided(set(member.decided.pop(0)))

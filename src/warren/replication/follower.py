@@ -44,9 +44,7 @@ class Follower:
         # All up to this op was done, and up to that one made durable.
         self.done = 0
         self.durable = 0
-        self.committed = 0
         self.is_streaming = False
-        self.has_resigned = False
         self._epoch = 0
         self._cut = 0
         self._files: dict[str, int] = {}
@@ -73,9 +71,7 @@ class Follower:
         if kind == messages.OPS:
             self._take_ops(messages.read_ops(payload))
         elif kind == messages.HEARTBEAT:
-            epoch, committed = messages.read_numbers(payload)
-            self._check(epoch)
-            self.committed = max(self.committed, committed)
+            self._check(messages.read_numbers(payload)[0])
             return [messages.numbers(messages.ACK, self._epoch, self.durable)] if self.is_streaming else []
         elif kind == messages.MANIFEST:
             return [self._compare(*messages.read_manifest(payload))]
@@ -85,8 +81,6 @@ class Follower:
             self._append_copy(payload)
         elif kind == messages.CAUGHT_UP:
             self._finish_copy()
-        elif kind == messages.RESIGNED:
-            self.has_resigned = True
         elif kind == messages.FENCED:
             raise Fenced(str(messages.read_numbers(payload)[0]))
         else:

@@ -7,8 +7,7 @@ leader    FILE, DATA ...   from where a file differs, and its bytes from there o
 leader    CAUGHT_UP        that was all
 leader    OPS ...          what came since, as it happens
 follower  ACK              all up to this op is durable here
-leader    HEARTBEAT        I am still here, and this much is durable everywhere
-leader    RESIGNED         I have stopped, in order: somebody else may begin
+leader    HEARTBEAT        I am still here
 either    FENCED           I know of a higher epoch than yours
 """
 
@@ -29,8 +28,7 @@ CAUGHT_UP: Final = 6
 OPS: Final = 7
 ACK: Final = 8
 HEARTBEAT: Final = 9
-RESIGNED: Final = 10
-FENCED: Final = 11
+FENCED: Final = 10
 
 HEAD: Final = struct.Struct(">BI")
 _PAIR: Final = struct.Struct(">QQ")

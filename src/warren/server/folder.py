@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from warren.errors import WarrenError
+from warren.store.disk import RealDisk
 
 LOCK_NAME = "lock"
 
@@ -17,11 +18,7 @@ def make_durably(path: Path) -> None:
     # Messages and password hashes are nobody else's business.
     path.mkdir(mode=0o750, parents=True, exist_ok=True)
     for each in missing:
-        handle = os.open(each.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        RealDisk(each.parent).sync_directory()
 
 
 class DataFolder:

@@ -13,7 +13,7 @@ from typing import Final
 from warren.replication import messages
 from warren.replication.follower import Fenced, Follower, NodeMemory
 from warren.replication.messages import Garbled, Splitter
-from warren.server.peers import FOLLOW, NONCE, PROOF, Greeting, Stranger, is_proof, proof
+from warren.server.peers import FOLLOW, NONCE, PROOF, Greeting, Stranger, callers_proof
 from warren.store.disk import RealDisk
 
 log = logging.getLogger("warren.cluster")
@@ -106,11 +106,7 @@ def call(address: tuple[str, int], purpose: int, uuid: str, secret: str) -> sock
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         greeting = Greeting.new(purpose, uuid)
         connection.sendall(greeting.encode())
-        answer = _exactly(connection, NONCE + PROOF)
-        nonce, given = answer[:NONCE], answer[NONCE:]
-        if not is_proof(given, secret, b"answerer", greeting, nonce):
-            raise Stranger(f"{address[0]}:{address[1]} does not know the cluster's secret")
-        connection.sendall(proof(secret, b"caller", greeting, nonce))
+        connection.sendall(callers_proof(secret, greeting, _exactly(connection, NONCE + PROOF)))
     except BaseException:
         connection.close()
         raise

@@ -6,12 +6,12 @@ An empty disk is a new node: it cannot win an election on the memory of an old o
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from pathlib import Path
 from typing import Final
 
 from warren.errors import WarrenError
+from warren.store.disk import RealDisk
 
 FILE_NAME: Final = "node.json"
 
@@ -51,14 +51,4 @@ class Identity:
 
     def _save(self) -> None:
         known = {"uuid": self.uuid, "cluster": self.cluster, "epoch": self.epoch, "copying": self.is_copying}
-        unfinished = self._path.with_suffix(".new")
-        with unfinished.open("w", encoding="utf-8") as file:
-            json.dump(known, file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.rename(self._path)
-        handle = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        RealDisk(self._path.parent).replace(FILE_NAME, json.dumps(known).encode())

@@ -126,7 +126,7 @@ class Leadership:
         if proposal is not None:
             replicas.propose(proposal)
             member.wanted = frozenset(proposal)
-        beat = messages.numbers(messages.HEARTBEAT, replicas.epoch, replicas.committed()).encode()
+        beat = messages.numbers(messages.HEARTBEAT, replicas.epoch).encode()
         for peer in self._links:
             peer.write(beat)
         self._progressed()
@@ -221,11 +221,6 @@ class Leadership:
             log.warning("%s does not follow any more", link.uuid)
             self.replicas.lost(link, now_ms())
 
-    def resigned(self) -> None:
-        """All that was answered is everywhere: whoever is first may begin."""
-        for peer in self._links:
-            peer.write(PeerMessage(messages.RESIGNED).encode())
-
     def end(self) -> None:
         self.is_over = True
         if not self._is_open.done():
@@ -291,9 +286,8 @@ class Peer(asyncio.Protocol):
         self._data += data
         if self._greeting is None:
             size = Greeting.size(self._data)
-            if len(self._data) < size or len(self._data) < Greeting.size(self._data):
+            if len(self._data) < size:
                 return
-            size = Greeting.size(self._data)
             self._greeting, self._data = Greeting.decode(self._data[:size]), self._data[size:]
             self.write(self._nonce + proof(self._secret(), b"answerer", self._greeting, self._nonce))
         if len(self._data) < PROOF:

@@ -189,14 +189,15 @@ class Server:
         old = folder.path / FILE_NAME
         older: list[Row] = []
         try:
-            if FoundDefinitions(store.disk).is_empty():
+            found = FoundDefinitions(store.disk)
+            if found.is_empty():
                 older = load_old(old) if old.exists() else []
                 if not older and store.unclaimed():
                     raise WarrenError(
                         f"{folder.path} has messages of {len(store.unclaimed())} queues but no definitions: "
                         f"restore them from a backup, or move the folder {MESSAGES} away"
                     )
-            rows = recover_definitions(store, older)
+            rows = recover_definitions(store, older, found)
             if older:
                 put_aside(old)
         except OSError as error:

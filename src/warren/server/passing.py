@@ -13,7 +13,7 @@ from typing import Final
 
 from warren.server.gate import address_of
 from warren.server.listeners import bind
-from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, is_proof, proof
+from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, Stranger, callers_proof
 
 log = logging.getLogger("warren.cluster")
 
@@ -102,6 +102,8 @@ class Passage:
     async def _reach_leader(self, client: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """While there is none the client waits: to many of them a connection that is closed at once is no broker."""
         host, port = address_of(client.get_extra_info("peername"))
+        task = asyncio.current_task()
+        assert task is not None
         while True:
             leader = self._leader()
             if leader is not None:
@@ -109,9 +111,9 @@ class Passage:
                     async with asyncio.timeout(_PATIENCE):
                         reader, writer = await asyncio.open_connection(*leader.replication, limit=_PIECE)
                         await self._introduce(reader, writer, host, port)
-                        self._passed[asyncio.current_task()] = leader.process  # type: ignore[index]
+                        self._passed[task] = leader.process
                         return reader, writer
-                except (OSError, EOFError, TimeoutError) as error:
+                except (OSError, EOFError, TimeoutError, Stranger) as error:
                     log.debug("the leader does not answer: %s", error)
             await asyncio.sleep(_AGAIN)
 
@@ -130,14 +132,9 @@ class Passage:
     ) -> None:
         greeting = Greeting.new(CLIENT, self._uuid)
         writer.write(greeting.encode())
-        answer = await reader.readexactly(NONCE + PROOF)
-        nonce, given = answer[:NONCE], answer[NONCE:]
-        if not is_proof(given, self._secret(), b"answerer", greeting, nonce):
-            raise ConnectionError("the leader does not know the cluster's secret")
+        proved = callers_proof(self._secret(), greeting, await reader.readexactly(NONCE + PROOF))
         name = host.encode()
-        writer.write(
-            proof(self._secret(), b"caller", greeting, nonce) + bytes([len(name)]) + name + port.to_bytes(2, "big")
-        )
+        writer.write(proved + bytes([len(name)]) + name + port.to_bytes(2, "big"))
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 

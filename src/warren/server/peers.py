@@ -19,7 +19,6 @@ PROOF: Final = 32
 # What a caller wants: to follow, or to pass on a client of its own.
 FOLLOW: Final = 1
 CLIENT: Final = 2
-GREETING_MAX: Final = len(MAGIC) + 2 + 256 + NONCE
 
 
 class Stranger(Exception):
@@ -65,3 +64,11 @@ def proof(secret: str, who: bytes, greeting: Greeting, nonce: bytes) -> bytes:
 
 def is_proof(given: bytes, secret: str, who: bytes, greeting: Greeting, nonce: bytes) -> bool:
     return hmac.compare_digest(given, proof(secret, who, greeting, nonce))
+
+
+def callers_proof(secret: str, greeting: Greeting, answer: bytes) -> bytes:
+    """What a caller says once the answerer, by its nonce and proof, has shown that it knows the secret."""
+    nonce, given = answer[:NONCE], answer[NONCE:]
+    if not is_proof(given, secret, b"answerer", greeting, nonce):
+        raise Stranger("whoever answers does not know the cluster's secret")
+    return proof(secret, b"caller", greeting, nonce)

@@ -27,7 +27,7 @@ from warren.store.disk import Disk
 from warren.store.format import FILE_HEADER_SIZE, read_file_header
 from warren.store.log import LogStore
 from warren.store.walk import TO_THE_END, RecordWalk, Stop
-from warren.store.whole_files import read_whole
+from warren.store.whole_files import numbers_of, read_whole
 
 
 class FoundDefinitions:
@@ -36,8 +36,8 @@ class FoundDefinitions:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         names = disk.names()
-        self.bases = _numbers(names, BASE_ENDING)
-        self.logs = _numbers(names, LOG_ENDING)
+        self.bases = numbers_of(names, BASE_ENDING)
+        self.logs = numbers_of(names, LOG_ENDING)
         self.folded = Folded()
         self.damage: list[str] = []
         self.notes: list[str] = []
@@ -106,19 +106,14 @@ class FoundDefinitions:
         return TO_THE_END
 
 
-def _numbers(names: list[str], ending: str) -> list[int]:
-    return sorted(
-        [int(name[: -len(ending)]) for name in names if name.endswith(ending) and name[: -len(ending)].isdigit()]
-    )
-
-
-def recover_definitions(store: LogStore, older: list[Row]) -> list[Row]:
+def recover_definitions(store: LogStore, older: list[Row], found: FoundDefinitions | None = None) -> list[Row]:
     """Open the definitions of a store, and give them; where there are none yet, they begin with these older ones.
+    Whoever has looked for them already hands in what was found.
 
     What was found is written anew before the old files go, so that a second recovery can do it again.
     """
     disk = store.disk
-    found = FoundDefinitions(disk)
+    found = FoundDefinitions(disk) if found is None else found
     store.log_lines += [f"store: {line}" for line in found.damage + found.notes]
     folded = found.folded
     if found.is_empty():

@@ -35,7 +35,7 @@ from warren.store.recovered import RecoveredLane
 from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
 from warren.store.walk import RecordWalk, Stop
-from warren.store.whole_files import cut_and_sync, read_or_nothing, read_start, read_whole
+from warren.store.whole_files import cut_and_sync, numbers_of, read_or_nothing, read_start, read_whole
 
 _UNKNOWN_LANES: Final = 1_000_000
 
@@ -62,7 +62,7 @@ class Survey:
         self._disk = disk
         self._names = disk.names()
         self.lines: list[str] = []
-        numbers = _numbers(self._names, ".log")
+        numbers = numbers_of(self._names, ".log")
         self.found = [_Found(disk, number, self._names) for number in numbers]
         # Those that the disk cannot read now. It may be able to at the next start: they stay, and so does what settles
         # anything in them.
@@ -72,7 +72,7 @@ class Survey:
             self.lines.append(f"store: segment {number} cannot be read: its messages are missing until it can be again")
         # Indexes without their log. A deletion that a crash cut short leaves such, but then nothing in them lives.
         self.orphans: list[Segment] = []
-        for number in _numbers(self._names, ".index"):
+        for number in numbers_of(self._names, ".index"):
             orphan = None if number in numbers else decode_index(read_or_nothing(disk, index_name(number)), number)
             if orphan is not None:
                 self.orphans.append(orphan)
@@ -183,12 +183,6 @@ class Survey:
                 if name in self._names:
                     self._disk.remove(name)
         self._disk.sync_directory()
-
-
-def _numbers(names: list[str], ending: str) -> list[int]:
-    return sorted(
-        [int(name[: -len(ending)]) for name in names if name.endswith(ending) and name[: -len(ending)].isdigit()]
-    )
 
 
 def _by_number(segment: Segment) -> int:

@@ -9,6 +9,13 @@ from mypy_extensions import i64
 from warren.store.disk import Disk
 
 
+def numbers_of(names: list[str], ending: str) -> list[int]:
+    """Of the files that are named by a number and this ending, ascending."""
+    return sorted(
+        [int(name[: -len(ending)]) for name in names if name.endswith(ending) and name[: -len(ending)].isdigit()]
+    )
+
+
 def read_whole(disk: Disk, name: str) -> bytes:
     return read_start(disk, name, disk.size(name))
 
