@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+# $(call tests,environment,arguments): in continuous integration the few that fail get a second try, alone.
+tests = $(1) $(PYTEST) $(2) || { [ $$? -eq 1 ] && [ -n "$$CI" ] && $(1) $(BIN)/python -m tests.again $(2); }
 # To look for them among all tests would take as long as ten of them.
 SPARK_TESTS = tests/spark $(shell grep -rl --include='test_*.py' --exclude-dir=spark 'mark\.spark' tests)
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
@@ -28,16 +30,16 @@ run: $(VENV)/.broker ## start the broker with its web page at once, and a shop w
 test: build check test-installed test-spark ## set up, check, and run the suite on what is installed: compiled where that is possible
 
 test-installed: build ## the suite on the installed package, compiled if there is a C compiler
-	WARREN_EXPECT=$(if $(PURE),pure,compiled) $(PYTEST) -m 'not spark'
+	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark')
 
 test-interpreted: build ## the suite on the source as it stands
-	PYTHONPATH=$(CURDIR)/src $(PYTEST) -m 'not spark'
+	$(call tests,PYTHONPATH=$(CURDIR)/src,-m 'not spark')
 
 test-both: test ## make test, and the suite interpreted as well: what continuous integration runs
 	$(if $(PURE),@echo 'interpreted is what was tested: nothing can be compiled because $(PURE)',$(MAKE) test-interpreted)
 
 test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
-	$(PYTEST) -m spark $(SPARK_TESTS)
+	$(call tests,,-m spark $(SPARK_TESTS))
 
 # Tests start Java some twenty times; with its classes in one file each start takes a third of the time.
 build/spark-classes.jsa: $(VENV)/.dependencies | $(VENV)/.built

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +54,14 @@ class Scene:
         self.source = f"amqp://guest:guest@127.0.0.1:{node.amqp_port}"
         self.api = api_of(node)
         self.warren = warren
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def close(self) -> None:
+        """A migration that is still running holds the lock at both ends."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def command(self, *more: str) -> list[str]:
         return ["migrate", self.source, "--api", self.api, "--url", self.warren.http_url, "--json", *more]
@@ -65,13 +73,15 @@ class Scene:
         return self._start("tests.faults.migration_driver", point, str(batch), *self.command(*more))
 
     def _start(self, module: str, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env=environment(),
         )
+        self._processes.append(process)
+        return process
 
 
 @contextlib.contextmanager
@@ -123,6 +133,15 @@ def fill(uri: str, queues: int, each: int, alike: int = 0) -> None:
         for _ in range(alike):
             content = content_frames(CHANNEL, encode_properties(Properties(delivery_mode=2)), b"tick", client.frame_max)
             publisher.publish(frame_of(BasicPublish(routing_key=ALIKE)) + content)
+        publisher.finish()
+
+
+def fill_more(uri: str, queue: str, numbers: Iterable[int]) -> None:
+    """Confirmed: what a channel published last before it closes, a quorum queue of RabbitMQ may lose."""
+    with Client(parse_uri(uri)) as client:
+        publisher = ConfirmedPublisher(client, WINDOW, lambda method, content: None)
+        for n in numbers:
+            publisher.publish(published(queue, n, client.frame_max))
         publisher.finish()
 
 

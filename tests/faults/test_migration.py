@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import time
@@ -37,8 +38,7 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitNode]:
 
 @pytest.fixture
 def scene(rabbitmq: RabbitNode, tmp_path: Path) -> Iterator[Scene]:
-    with Serving(tmp_path, "--data-dir", "data") as warren:
-        scene = Scene(rabbitmq, warren)
+    with Serving(tmp_path, "--data-dir", "data") as warren, contextlib.closing(Scene(rabbitmq, warren)) as scene:
         yield scene
     there = Api(scene.api)
     for queue in there.get("queues"):
@@ -89,9 +89,7 @@ def test_live_goes_on_with_what_is_published_until_it_is_told_to_stop(scene: Sce
     migration.fill(scene.source, 2, 10)
     process = scene.migrate("--live")
     wait_for(scene, 20)
-    with Client(parse_uri(scene.source)) as client:
-        for n in range(10, 30):
-            client.send([migration.published("queue-01", n, client.frame_max)])
+    migration.fill_more(scene.source, "queue-01", range(10, 30))
     wait_for(scene, 40)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=PATIENCE)
