@@ -97,7 +97,7 @@ async def relocate_many(
     wanted = filter_from(body.get("filter", {}))
     count, after = number_in(body, "count", COUNT_DEFAULT), number_in(body, "after", 0)
     # What the move itself puts at the queue's end is not to be moved again.
-    last = int(queue.next_sequence) - 1
+    last = int(queue.newest())
     moved = left = 0
     reached: int | None = after
     while moved + left < min(count, COUNT_MAX) and reached is not None:

@@ -67,13 +67,11 @@ def describe(call: Call, queue: Queue) -> Item:
 def levels(queue: Queue) -> dict[str, int]:
     """Messages that wait for their next try are neither ready nor in anybody's hands, but they are there."""
     ready, unacked = int(queue.backing.length), int(queue.unacked)
-    waiting = 0 if queue.retry is None else queue.retry.count
     return {
-        # In a stream nothing leaves for being read.
-        "messages": ready if isinstance(queue, Stream) else ready + unacked + waiting,
+        "messages": int(queue.count()),
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
-        "messages_delayed": waiting,
+        "messages_delayed": int(queue.waiting()),
     }
 
 
@@ -116,9 +114,7 @@ def stats(queue: Queue) -> dict[str, int]:
 
 def capacity(queue: Queue) -> float:
     """1.0 while some consumer could take more: the share of time is not measured, its present state is."""
-    if isinstance(queue, Stream):
-        return 1.0 if any(reader.can_take() for reader in queue.readers) else 0.0
-    return 1.0 if queue.consumers.count > 0 and queue.backing.length == 0 else 0.0
+    return 1.0 if queue.is_keeping_up() else 0.0
 
 
 @asks(type=TEXT)

@@ -20,10 +20,12 @@ from warren.broker.queue.browser import (
     wants_to_browse,
 )
 from warren.broker.queue.consumer import Consumer
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.arguments import resource
 from warren.broker.rules.queue_settings import QUORUM, integer, integer_problem
-from warren.broker.stream.stream import Stream, StreamConsumer, check_stream_consumer
+from warren.broker.stream.stream import Stream
+from warren.broker.stream.stream_consumer import StreamConsumer, check_stream_consumer
 from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def _consumer(channel: Channel, queue: Queue, tag: str, method: BasicConsume) ->
     if queue.type == QUORUM and channel.prefetch != 0:
         what = resource("queue", queue.name, queue.vhost)
         raise NotImplementedByBroker(f"{what} does not support global qos")
-    if wants_to_browse(method.arguments):
+    if isinstance(queue, FifoQueue) and wants_to_browse(method.arguments):
         _check_owner(queue, method.exclusive)
         return new_browser(channel, queue, tag, method)
     priority = _priority(method.arguments, queue)
@@ -114,7 +116,7 @@ def _check_owner(queue: Queue, wants_exclusive: bool) -> None:
     """Copies harm nobody: an exclusive browser keeps out those who take messages, and other exclusive ones."""
     owner = queue.exclusive_consumer
     in_use = owner is not None and (wants_exclusive or not isinstance(owner, Browser))
-    if wants_exclusive and queue.consumers.count > len(queue.browsers):
+    if wants_exclusive and any(consumer.takes_turns for consumer in queue.consumers.all()):
         in_use = True
     if in_use:
         raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")
@@ -151,9 +153,8 @@ def get(channel: Channel, method: BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
-    if isinstance(queue, Stream):
-        # Not from within: whatever a queue raises when asked for messages counts as its failure.
-        queue.get()
+    # Not when it is asked for one: whatever a queue raises then counts as its failure.
+    queue.check_get()
     if queue.type == QUORUM and queue.single_active:
         raise ResourceLocked(
             f"cannot obtain access to locked {resource('queue', name, queue.vhost)}. "

@@ -9,6 +9,7 @@ from warren.amqp.fields import Table
 from warren.amqp.methods import QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind
 from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.settling import Purge
 from warren.broker.rules.arguments import (
@@ -153,12 +154,14 @@ def purge(channel: Channel, method: QueuePurge) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
-    queue.check_purge()
+    if not isinstance(queue, FifoQueue):
+        what = resource("queue", queue.name, queue.vhost)
+        raise NotImplementedByBroker(f"queue.purge not supported by stream queues {what}")
     channel.connection.node.errands.begin(ClientPurge(queue, channel, method.no_wait), channel.connection)
 
 
 class ClientPurge(Purge):
-    def __init__(self, queue: Queue, channel: Channel, no_wait: bool) -> None:
+    def __init__(self, queue: FifoQueue, channel: Channel, no_wait: bool) -> None:
         super().__init__(queue)
         self._channel = channel
         self._no_wait = no_wait

@@ -27,7 +27,7 @@ from warren.broker.rules.queue_settings import integer, integer_problem
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.fifo import FifoQueue
     from warren.broker.queue.recipient import Recipient
 
 BROWSE: Final = "x-browse"
@@ -40,10 +40,13 @@ _TURN_BYTES: Final[i64] = 131072
 
 
 class Browser(Consumer):
-    def __init__(self, channel: Recipient, queue: Queue, tag: str, method: BasicConsume, next_sequence: i64) -> None:
+    def __init__(
+        self, channel: Recipient, queue: FifoQueue, tag: str, method: BasicConsume, next_sequence: i64
+    ) -> None:
         super().__init__(channel, queue, tag, False, method.exclusive, 0, method.arguments)
-        # It has no part in the taking of turns.
+        self.source = queue
         self.active = False
+        self.takes_turns = False
         self.next_sequence: i64 = next_sequence
         # Not before consume-ok.
         self.has_begun = False
@@ -91,7 +94,7 @@ def wants_to_browse(arguments: Table) -> bool:
     return SETTLE_TO in arguments or (field is not None and field.value is not False)
 
 
-def new_browser(channel: Recipient, queue: Queue, tag: str, method: BasicConsume) -> Browser:
+def new_browser(channel: Recipient, queue: FifoQueue, tag: str, method: BasicConsume) -> Browser:
     """With all that may be refused checked. Settling is left to `begin_browsing`."""
     what = resource("queue", queue.name, queue.vhost)
     field = method.arguments.get(BROWSE)
@@ -130,7 +133,7 @@ class SettlingForBrowser(Settling):
     """As if everything that is ready up to where it begins had been acked."""
 
     def __init__(self, browser: Browser) -> None:
-        super().__init__(browser.queue, browser.next_sequence - 1)
+        super().__init__(browser.source, browser.next_sequence - 1)
         self._browser = browser
 
     def done(self) -> None:
@@ -145,7 +148,7 @@ class SettlingForBrowser(Settling):
             self._browser.begin()
 
 
-def feed_browsers(queue: Queue) -> None:
+def feed_browsers(queue: FifoQueue) -> None:
     """Everybody gets a little, and whoever could take more goes on in the next turn."""
     goes_on = False
     for browser in list(queue.browsers):
@@ -155,7 +158,7 @@ def feed_browsers(queue: Queue) -> None:
         queue.node.drain_later(queue)
 
 
-def _feed(queue: Queue, browser: Browser) -> bool:
+def _feed(queue: FifoQueue, browser: Browser) -> bool:
     """True when there may be more for it."""
     budget = _TURN_BYTES
     now = queue.node.now

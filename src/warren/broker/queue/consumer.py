@@ -43,6 +43,8 @@ class Consumer:
         self.unacked: i64 = 0
         # False only for those who wait behind a single active consumer.
         self.active = True
+        # It may be the single active one.
+        self.takes_turns = True
         self._tag_bytes = short(tag)
         self._head = b""
         self._head_for: i64 = -1

@@ -17,11 +17,11 @@ from warren.broker.queue.expiry import BATCH
 from warren.broker.timers import UNSET, Timer
 
 if TYPE_CHECKING:
-    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.fifo import FifoQueue
 
 
 class ExactExpiry(Timer):
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: FifoQueue) -> None:
         super().__init__()
         self.queue = queue
         # When, and which; those that left in another way stay until their time.

@@ -17,6 +17,7 @@ from warren.broker.timers import UNSET, Timer
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:
+    from warren.broker.queue.fifo import FifoQueue
     from warren.broker.queue.queue import Queue
     from warren.broker.queue.recipient import Recipient
 
@@ -37,7 +38,7 @@ def is_expired(entry: Entry, now: i64) -> bool:
     return entry.expires_at != NEVER and entry.expires_at <= now
 
 
-def drop_expired(queue: Queue) -> None:
+def drop_expired(queue: FifoQueue) -> None:
     """Some of them at least: if a million expire at once, the timer takes the rest a batch at a time."""
     backing = queue.backing
     now = queue.node.now
@@ -50,7 +51,7 @@ def drop_expired(queue: Queue) -> None:
         head = backing.peek()
 
 
-def arm_expiry(queue: Queue) -> None:
+def arm_expiry(queue: FifoQueue) -> None:
     """See to it that the timer fires no later than the head expires. Early is harmless: it arms itself anew."""
     head = queue.backing.peek()
     if head is None or head.expires_at == NEVER:
@@ -68,7 +69,7 @@ def arm_expiry(queue: Queue) -> None:
 
 
 class ExpiryTimer(Timer):
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: FifoQueue) -> None:
         super().__init__()
         self.queue = queue
 

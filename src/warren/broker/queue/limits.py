@@ -12,13 +12,13 @@ from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.expiry import BATCH, arm_expiry
 
 if TYPE_CHECKING:
-    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.fifo import FifoQueue
 
 # Messages that a piece takes, each about a unit.
 _PIECE: Final[i64] = 100
 
 
-def is_full_for(queue: Queue, message: Message) -> bool:
+def is_full_for(queue: FifoQueue, message: Message) -> bool:
     """Would this message be one too many? Asked before it is taken in, by the reject-publish modes."""
     options = queue.options
     backing = queue.backing
@@ -27,7 +27,7 @@ def is_full_for(queue: Queue, message: Message) -> bool:
     return options.max_bytes >= 0 and backing.body_bytes + message.body_size > options.max_bytes
 
 
-def drop_excess(queue: Queue) -> bool:
+def drop_excess(queue: FifoQueue) -> bool:
     """drop-head: the oldest go until the limits hold, the newest among them if it alone is too big. True if any had
     to go."""
     dropped = _drop(queue, BATCH)
@@ -38,7 +38,7 @@ def drop_excess(queue: Queue) -> bool:
     return dropped > 0
 
 
-def _drop(queue: Queue, limit: i64) -> i64:
+def _drop(queue: FifoQueue, limit: i64) -> i64:
     options = queue.options
     if options.rejects_when_full:
         return 0
@@ -61,7 +61,7 @@ def _drop(queue: Queue, limit: i64) -> i64:
 class Trim(Errand):
     """The rest of what is in the way of a limit, no faster than it can be buried."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: FifoQueue) -> None:
         super().__init__()
         self._queue = queue
 

@@ -17,6 +17,7 @@ from warren.broker.queue.expiry import arm_expiry
 from warren.broker.queue.outcome import FAILED
 
 if TYPE_CHECKING:
+    from warren.broker.queue.fifo import FifoQueue
     from warren.broker.queue.queue import Queue
     from warren.broker.queue.yard import Yard
 
@@ -41,7 +42,7 @@ class Monitor:
         except Exception:
             self.failed(queue)
 
-    def expire(self, queue: Queue) -> None:
+    def expire(self, queue: FifoQueue) -> None:
         try:
             if queue.exact_expiry is not None:
                 # First whose time was over first, not the head.

@@ -16,7 +16,7 @@ from warren.broker.queue.entry import Entry
 from warren.broker.timers import UNSET, Timer
 
 if TYPE_CHECKING:
-    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.fifo import FifoQueue
 
 ALL: Final = "all"
 # Nacked or rejected by a consumer, or left behind by one that went away.
@@ -27,7 +27,7 @@ RETURNED: Final = "returned"
 class Retry(Timer):
     """The messages of one queue that wait for their next try."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: FifoQueue) -> None:
         super().__init__()
         self.queue = queue
         self._heap: list[tuple[int, int, Entry]] = []

@@ -16,8 +16,8 @@ from warren.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange, delay
 from warren.broker.message import Message
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.outcome import SCHEDULED
-from warren.broker.queue.queue import Queue
 from warren.broker.rules.queue_settings import CLASSIC
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EXACT: Final = "x-exact-message-ttl"
 
 
-class Schedule(Queue):
+class Schedule(FifoQueue):
     def __init__(self, node: Yard, exchange: DelayedExchange, incarnation: str) -> None:
         arguments: Table = {_EXACT: Field("t", True)}
         # The exchange's name: the incarnation tells it from a queue that is called the same.

@@ -13,7 +13,7 @@ from warren.broker.queue.backing import Backing
 from warren.broker.queue.errands import Budget, Errand
 
 if TYPE_CHECKING:
-    from warren.broker.queue.queue import Queue
+    from warren.broker.queue.fifo import FifoQueue
 
 # Messages for a unit.
 _PER_UNIT: Final[i64] = 2
@@ -22,7 +22,7 @@ _PER_UNIT: Final[i64] = 2
 class Settling(Errand):
     """All that is ready up to a sequence."""
 
-    def __init__(self, queue: Queue, last: i64) -> None:
+    def __init__(self, queue: FifoQueue, last: i64) -> None:
         super().__init__()
         self.queue = queue
         self.count: i64 = 0
@@ -55,8 +55,8 @@ class Settling(Errand):
 class Purge(Settling):
     """All that is ready, and what waits for its next try."""
 
-    def __init__(self, queue: Queue) -> None:
-        super().__init__(queue, queue.next_sequence - 1)
+    def __init__(self, queue: FifoQueue) -> None:
+        super().__init__(queue, queue.newest())
 
     def settle(self, last: i64, limit: i64) -> i64:
         retry = self.queue.retry

@@ -8,37 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import read_i16_be, read_i32_be, write_i64_be
+from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from warren.amqp.constants import FRAME_END, FRAME_OVERHEAD
-from warren.amqp.fields import Field, Table
-from warren.amqp.frames import needs_reframing, rechannel, reframe
+from warren.amqp.fields import Table
 from warren.amqp.properties import HEADERS
-from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, RUNS_ARGUMENT, StreamRun, write_run_head
-from warren.broker.message import NEVER, Message, Origin
+from warren.broker.message import NEVER, Message
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.outcome import TAKEN
 from warren.broker.queue.queue import Queue
-from warren.broker.queue.stream_log import (
-    KEPT_CHANNEL,
-    RECORD_OVERHEAD,
-    SEGMENT_BYTES,
-    StreamCursor,
-    StreamLog,
-    StreamRecord,
-)
+from warren.broker.queue.stream_log import SEGMENT_BYTES, StreamLog
 from warren.broker.rules.arguments import resource
-from warren.broker.rules.queue_settings import age_in_ms, integer, is_integer
-from warren.broker.stream.stream_archive import ArchiveNotice
+from warren.broker.rules.queue_settings import age_in_ms, integer
 from warren.broker.stream.stream_browse import browse_stream, message_of
-from warren.errors import NotImplementedByBroker, PreconditionFailed
+from warren.broker.stream.stream_consumer import RunPlace, StreamConsumer, filter_text
+from warren.errors import NotImplementedByBroker
 
 if TYPE_CHECKING:
     from warren.broker.queue.outlet import Outlet
-    from warren.broker.queue.recipient import Recipient
     from warren.broker.queue.yard import Yard
 
 # What is read in a turn by one consumer and by all of a stream, of those who replay what was published long ago.
@@ -46,100 +35,12 @@ READER_BYTES: Final[i64] = 65536
 TURN_BYTES: Final[i64] = 262144
 # All of them while somebody has more to publish than a turn takes: publishing comes first, and who keeps up with it.
 PRESSED_BYTES: Final[i64] = 16384
-# Whoever is no further behind than this keeps up, until it has fallen back a good deal.
-LIVE_BYTES: Final[i64] = 1 << 20
-LOST_BYTES: Final[i64] = 64 << 20
 LIVE_READER_BYTES: Final[i64] = 262144
 LIVE_TURN_BYTES: Final[i64] = 1 << 20
-# Of messages that one delivery carries.
-RUN_BYTES: Final[i64] = 131072
 _FILTER_VALUE: Final = "x-stream-filter-value"
 _FILTER_VALUE_BYTES: Final = b"x-stream-filter-value"
 # In a content header frame: where the property flags stand.
 _FLAGS_AT: Final[i64] = 19
-# Beyond any offset and any date.
-_FAR: Final = 1 << 52
-
-
-class StreamConsumer(Consumer):
-    def __init__(self, channel: Recipient, queue: Stream, tag: str, exclusive: bool, arguments: Table) -> None:
-        super().__init__(channel, queue, tag, False, exclusive, 0, arguments)
-        self.cursor: StreamCursor = _cursor(queue, arguments.get("x-stream-offset"))
-        self._filters = _filters(arguments.get("x-stream-filter"))
-        unfiltered = arguments.get("x-stream-match-unfiltered")
-        self._takes_unfiltered = unfiltered is not None and unfiltered.value is True
-        runs = arguments.get(RUNS_ARGUMENT)
-        # Filters go by the message.
-        self.takes_runs = self._filters is None and runs is not None and runs.value is True
-        # Stands for every message alike in the channel's list of what is unacked: an ack is worth one place.
-        self.place = Entry(Message(Origin("", [""]), b"", 0, 0), queue, 0, NEVER)
-        self.place.consumer = self
-        self._is_live = False
-
-    def is_live(self, log: StreamLog) -> bool:
-        """It keeps up with what is published, as far as sizes on average tell."""
-        allowed = LOST_BYTES if self._is_live else LIVE_BYTES
-        behind = log.committed - self.cursor.next_offset
-        self._is_live = behind * (log.body_bytes // max(log.length, 1) + RECORD_OVERHEAD) <= allowed
-        return self._is_live
-
-    def wants(self, record: StreamRecord) -> bool:
-        filters = self._filters
-        if filters is None:
-            return True
-        value = record.filter_value
-        return self._takes_unfiltered if value is None else value in filters
-
-    def send_record(self, record: StreamRecord) -> None:
-        channel = self.channel
-        outlet = channel.outlet
-        size = record.suffix_size
-        wire = record.wire
-        self.unacked += 1
-        tag = channel.unacked.add(self.place)
-        out = outlet.output()
-        out.write(self.deliver_head(size))
-        write_i64_be(out, tag)
-        out.append(0)
-        if channel.number == KEPT_CHANNEL and len(wire) <= outlet.frame_max:
-            out.write(wire)
-        else:
-            content = wire[size:]
-            out.write(wire[:size])
-            if needs_reframing(content, outlet.frame_max):
-                out.write(reframe(content, channel.number, outlet.frame_max))
-            else:
-                out.write(rechannel(content, channel.number))
-        outlet.wrote(len(wire) + 32)
-
-    def next_run(self) -> StreamRun | None:
-        """As long as a frame and the prefetch allow."""
-        most_bytes = min(RUN_BYTES, self.channel.outlet.frame_max - FRAME_OVERHEAD - RUN_HEAD_SIZE)
-        return self.cursor.next_run(most_bytes, self.prefetch - self.unacked)
-
-    def send_run(self, run: StreamRun) -> None:
-        channel = self.channel
-        outlet = channel.outlet
-        self.unacked += run.count
-        tag = channel.unacked.add(RunPlace(self.place.message, self, run.count))
-        out = outlet.output()
-        out.write(self.deliver_head(len(RUN_SUFFIX)))
-        write_i64_be(out, tag)
-        out.append(0)
-        out.write(RUN_SUFFIX)
-        write_run_head(out, channel.number, run)
-        outlet.write_large(run.data)
-        outlet.output().append(FRAME_END)
-        outlet.wrote(len(run.data))
-
-
-class RunPlace(Entry):
-    """What is unacked of a run: an ack is worth as many places as there are messages in it."""
-
-    def __init__(self, message: Message, consumer: StreamConsumer, count: i64) -> None:
-        super().__init__(message, consumer.queue, 0, NEVER)
-        self.consumer = consumer
-        self.count: i64 = count
 
 
 class Stream(Queue):
@@ -251,8 +152,9 @@ class Stream(Queue):
                     self.node.watch_delivery(consumer.channel, self, Entry(message_of(record), self, 0, NEVER))
         return used
 
-    def get(self) -> Entry | None:
-        raise NotImplementedByBroker(f"basic.get not supported by stream queues {self._resource()}")
+    def check_get(self) -> None:
+        what = resource("queue", self.name, self.vhost)
+        raise NotImplementedByBroker(f"basic.get not supported by stream queues {what}")
 
     # -- settling --------------------------------------------------------------------------------------------------
 
@@ -275,8 +177,20 @@ class Stream(Queue):
             consumer.unacked -= count
         return count
 
-    def check_purge(self) -> None:
-        raise NotImplementedByBroker(f"queue.purge not supported by stream queues {self._resource()}")
+    # -- counting --------------------------------------------------------------------------------------------------
+
+    def newest(self) -> i64:
+        return self.log.next_offset
+
+    def count(self) -> i64:
+        """Nothing leaves for being read."""
+        return self.log.length
+
+    def is_keeping_up(self) -> bool:
+        for reader in self.readers:
+            if reader.can_take():
+                return True
+        return False
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -319,79 +233,16 @@ class Stream(Queue):
         return default if field is None else integer(field)
 
     def restart(self) -> None:
-        """After a failure. Nothing in memory is in doubt but who reads."""
+        """Nothing in memory is in doubt but who reads."""
         for consumer in self.consumers.all():
             self.remove_consumer(consumer)
-        self.unacked = 0
-        if self.deduplication is not None:
-            self.deduplication.forget_unsynced(self.node.store.synced)
+        super().restart()
 
     def close(self) -> None:
         super().close()
         for reader in self.readers:
             reader.cursor.close()
         self.readers.clear()
-
-    def _resource(self) -> str:
-        return resource("queue", self.name, self.vhost)
-
-
-def check_stream_consumer(channel: Recipient, queue: Stream, no_ack: bool) -> None:
-    what = resource("queue", queue.name, queue.vhost)
-    if channel.consumer_prefetch == 0:
-        raise PreconditionFailed(f"consumer prefetch count is not set for stream {what}")
-    if no_ack:
-        raise NotImplementedByBroker(f"automatic acknowledgement not supported by stream {what}")
-    if channel.prefetch != 0:
-        raise NotImplementedByBroker(f"{what} does not support global qos")
-
-
-def _cursor(queue: Stream, field: Field | None) -> StreamCursor:
-    if field is not None and field.value == "archive":
-        return ArchiveNotice(queue.log)
-    return queue.log.cursor(_start(queue, field))
-
-
-def _start(queue: Stream, field: Field | None) -> i64:
-    """x-stream-offset: where to begin."""
-    log = queue.log
-    if field is None or field.value == "next":
-        return log.next_offset
-    if field.value == "first":
-        return log.first_offset
-    if field.value == "last":
-        return max(log.committed - 1, log.first_offset)
-    if field.tag == "T" and isinstance(field.value, int):
-        return log.offset_at(min(field.value, _FAR) * 1000)
-    if is_integer(field):
-        return min(max(integer(field), 0), _FAR)
-    age = age_in_ms(field.value) if isinstance(field.value, str) else 0
-    if age == 0:
-        raise PreconditionFailed(
-            f"invalid arg 'x-stream-offset' for {resource('queue', queue.name, queue.vhost)}: "
-            "use first, last, next, an offset, a timestamp or an interval such as 1h"
-        )
-    return log.offset_at(queue.node.now - age)
-
-
-def _filters(field: Field | None) -> list[bytes] | None:
-    """x-stream-filter: one string or several; what is neither filters nothing, as in RabbitMQ."""
-    if field is None:
-        return None
-    if field.tag == "A" and isinstance(field.value, list):
-        found = [_text(item) for item in field.value]
-        return [value for value in found if value is not None]
-    value = _text(field)
-    return None if value is None else [value]
-
-
-def _text(field: Field) -> bytes | None:
-    value = field.value
-    if field.tag != "S":
-        return None
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    return value if isinstance(value, bytes) else None
 
 
 def _filter_value(message: Message) -> bytes | None:
@@ -403,4 +254,4 @@ def _filter_value(message: Message) -> bytes | None:
         return None
     headers = message.properties().headers
     field = None if headers is None else headers.get(_FILTER_VALUE)
-    return None if field is None else _text(field)
+    return None if field is None else filter_text(field)

@@ -18,6 +18,7 @@ from warren.broker.exchanges.pipeline import NAME_ARGUMENT, NAME_SETTING, Pipeli
 from warren.broker.exchanges.types import create
 from warren.broker.queue.decorators import decorate_queue
 from warren.broker.queue.expiry import arm_expiry
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.broker.rules.arguments import check_queue_arguments, queue_type, resource
@@ -63,7 +64,7 @@ class VHost:
         for exchange, type_, internal in PREDECLARED:
             self._install(create(type_, name, exchange, True, False, internal))
         # Where consumers of direct reply-to sit; it holds nothing and is not listed.
-        self.reply_queue = Queue(node, name, "amq.rabbitmq.reply-to", CLASSIC, False, False, None, {})
+        self.reply_queue = FifoQueue(node, name, "amq.rabbitmq.reply-to", CLASSIC, False, False, None, {})
 
     # -- exchanges -------------------------------------------------------------------------------------------------
 
@@ -159,11 +160,11 @@ class VHost:
     ) -> Queue:
         if durable and not incarnation:
             incarnation = self.node.host.token()
-        kind = Stream if type_ == STREAM else Queue
+        kind = Stream if type_ == STREAM else FifoQueue
         queue = kind(self.node, self.name, name, type_, durable, auto_delete, owner, arguments, incarnation)
         self.queues[name] = queue
         self._apply_queue_policy(queue)
-        if queue.backing.length > 0 and not queue.keeps_all:
+        if isinstance(queue, FifoQueue) and queue.backing.length > 0:
             # Recovered: what expired meanwhile goes at once, what will expire has its timer.
             arm_expiry(queue)
         if owner is not None:

@@ -25,7 +25,7 @@ _NANOSECONDS_MAX: Final[i64] = 60_000_000_000
 class _Followed:
     def __init__(self, queue: Queue, start: i64) -> None:
         self.queue = queue
-        self.sequence: i64 = queue.next_sequence
+        self.sequence: i64 = queue.newest() + 1
         self.start: i64 = start
 
 

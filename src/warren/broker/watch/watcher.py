@@ -285,7 +285,7 @@ def limits_of(queue: Queue) -> list[str]:
 def fate(queue: Queue, outcome: i64) -> str:
     """What the queue did with the message that it has just been given."""
     name = f"'{queue.name}'"
-    number = queue.next_sequence - 1
+    number = queue.newest()
     if outcome == REFUSED:
         return f"{name} is full and refused it"
     if outcome == FAILED:

@@ -13,9 +13,9 @@ from functools import lru_cache
 from warren.broker.exchanges.base import Envelope
 from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.node import Node
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, schedule_of
-from warren.broker.stream.stream import Stream
 from warren.broker.vhost.vhost import VHost
 from warren.spark.path.topology import Name, Topology, queues_of
 
@@ -93,10 +93,10 @@ def _reachable(vhost: VHost, start: str, key: str | None) -> list[Queue]:
 
 def _is_plain(queue: Queue) -> bool:
     options = queue.options
-    if isinstance(queue, Stream):
-        return queue.deduplication is None
     if isinstance(queue, Schedule):
         return False
+    if not isinstance(queue, FifoQueue):
+        return queue.deduplication is None
     return (
         options.ttl < 0
         and options.expires < 0

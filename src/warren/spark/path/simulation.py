@@ -24,6 +24,7 @@ from warren.broker.publish.x_death import record_death
 from warren.broker.queue.deadletter import REASON_EXPIRED, REASON_MAXLEN, DeadLetter, DeathListener
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import is_expired
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.outcome import Outcome
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule
@@ -381,7 +382,7 @@ class Simulation:
     def waiting(self) -> Iterable[Entry]:
         """What consumers gave back and will be handed out again later."""
         for queue in self.played_queues():
-            if queue.retry is not None:
+            if isinstance(queue, FifoQueue) and queue.retry is not None:
                 yield from queue.retry.waiting()
 
     def unacked(self) -> Iterable[Entry]:
@@ -394,7 +395,7 @@ class Simulation:
         self._is_silent = True
         entry = self.store.entry_of(queue, row)
         queue.backing.publish(entry)
-        if queue.exact_expiry is not None:
+        if isinstance(queue, FifoQueue) and queue.exact_expiry is not None:
             queue.exact_expiry.add(entry)
         self._is_silent = False
 

@@ -9,6 +9,7 @@ import pickle
 from typing import Any
 
 from warren.broker.queue.exact_expiry import ExactExpiry
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule
 from warren.broker.stream.stream import Stream
@@ -27,8 +28,7 @@ def note_state(simulation: Simulation) -> None:
             continue
         saved = {
             "now": int(simulation.node.now),
-            "next_sequence": int(queue.next_sequence),
-            "has_expiring": queue.has_expiring,
+            **_order(queue),
             # When each fires, and which of several first: at one moment the order is that of scheduling.
             "timers": [None if timer is None else (int(timer.due), ranks.get(timer, -1)) for timer in _timers(queue)],
             "seen": [] if queue.deduplication is None else queue.deduplication.remembered(),
@@ -47,8 +47,14 @@ def note_state(simulation: Simulation) -> None:
         )
 
 
-def _timers(queue: Queue) -> tuple[Timer | None, Timer | None]:
-    return queue.expiry_timer, queue.exact_expiry
+def _order(queue: Queue) -> dict[str, Any]:
+    if not isinstance(queue, FifoQueue):
+        return {}
+    return {"next_sequence": int(queue.next_sequence), "has_expiring": queue.has_expiring}
+
+
+def _timers(queue: Queue) -> tuple[Timer | None, ...]:
+    return (queue.expiry_timer, queue.exact_expiry) if isinstance(queue, FifoQueue) else ()
 
 
 def _appended(simulation: Simulation, queue: Queue) -> int:
@@ -93,8 +99,9 @@ class Memory:
 
 
 def _recall_queue(simulation: Simulation, queue: Queue, saved: dict[str, Any]) -> None:
-    queue.next_sequence = saved["next_sequence"]
-    queue.has_expiring = saved["has_expiring"]
+    if isinstance(queue, FifoQueue):
+        queue.next_sequence = saved["next_sequence"]
+        queue.has_expiring = saved["has_expiring"]
     if queue.deduplication is not None:
         queue.deduplication.remember(saved["seen"])
     if isinstance(queue, Stream):
