@@ -44,6 +44,7 @@ class Browser(Consumer):
         super().__init__(channel, queue, tag, False, method.exclusive, 0, method.arguments)
         # It has no part in the taking of turns.
         self.active = False
+        self.is_browser = True
         self.next_sequence: i64 = next_sequence
         # Not before consume-ok.
         self.has_begun = False

@@ -7,7 +7,7 @@ Limits, TTL, consumers and dead letters are in limits.py, expiry.py, consumer.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from warren.broker.queue.decorators import QueueDecorator
     from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.yard import Yard
+# What all queues together hand out of what was ready in a turn: small messages by the tens of thousands would fit into
+# what a connection may have on its way out.
+HAND_OUT: Final[i64] = 6000
 
 
 class Queue(Destination):
@@ -94,6 +97,10 @@ class Queue(Destination):
         self.is_trimmed = False
         self.unacked: i64 = 0
         self.unacked_bytes: i64 = 0
+        # Channels that are giving back what they held: nothing is handed out before all of it is here.
+        self.returning: i64 = 0
+        # The how manyth failure of any queue was the last of this one: see Monitor.
+        self.failed_at: i64 = 0
         self.next_sequence: i64 = self.backing.last_sequence + 1
         # True once any entry may have an expiry: queues without TTL never look at heads or timers.
         self.has_expiring = self.backing.has_expiring
@@ -145,7 +152,7 @@ class Queue(Destination):
         options = self.options
         self.counters.published += 1
         backing = self.backing
-        if backing.length == 0 and self.consumers.count > 0:
+        if backing.length == 0 and self.consumers.count > 0 and self.returning == 0:
             consumer = self.consumers.next_able()
             if consumer is not None:
                 self._deliver_straight(consumer, message)
@@ -197,19 +204,24 @@ class Queue(Destination):
 
     def drain(self) -> None:
         """Hand out what is ready while somebody can take it."""
-        if self.backing.length > 0:
+        if self.backing.length > 0 and self.returning == 0:
             self._hand_out()
         if self.decorators:
             self._tell_of_ability()
 
     def _hand_out(self) -> None:
         backing = self.backing
-        now = self.node.now
+        node = self.node
+        now = node.now
         expired: i64 = 0
         while backing.length > 0:
             consumer = self.consumers.next_able()
             if consumer is None:
                 break
+            if node.handed_out >= HAND_OUT:
+                node.drain_later(self)
+                break
+            node.handed_out += 1
             entry = backing.fetch()
             if entry is None:
                 break
@@ -217,7 +229,7 @@ class Queue(Destination):
                 self.remove(entry, REASON_EXPIRED)
                 expired += 1
                 if expired == BATCH:
-                    self.node.drain_later(self)
+                    node.drain_later(self)
                     break
                 continue
             self._hand_over(consumer, entry)
@@ -358,13 +370,14 @@ class Queue(Destination):
         self.tell_decorators()
 
     def remove_consumer(self, consumer: Consumer) -> None:
+        was_active = consumer.active
         if not self.consumers.remove(consumer):
             return
         if isinstance(consumer, Browser):
             self.browsers.remove(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
-        if self.single_active and consumer.active and not self.deleted:
+        if self.single_active and was_active and not self.deleted:
             self._promote()
         self.last_used = self.node.now
         self.arm_idle()
@@ -372,17 +385,17 @@ class Queue(Destination):
         self.tell_decorators()
 
     def _promote(self) -> None:
-        for consumer in self.consumers.all():
-            if not isinstance(consumer, Browser):
-                consumer.active = True
-                self.drain()
-                return
+        consumer = self.consumers.first()
+        if consumer is not None:
+            consumer.active = True
+            self.drain()
 
     def is_unused_auto_delete(self) -> bool:
         return self.auto_delete and self.had_consumers and self.consumers.count == 0 and not self.deleted
 
     def tell_decorators(self) -> None:
-        self._consumers_can_take = self.consumers.is_any_able()
+        if self.decorators:
+            self._consumers_can_take = self.consumers.is_any_able()
         for decorator in self.decorators:
             decorator.consumer_state_changed(self)
 
@@ -423,6 +436,7 @@ class Queue(Destination):
 
     def restart(self) -> None:
         """After a failure: begin again with what the store still has."""
+        self.consumers.dismiss()
         self.consumers = Consumers()
         self.browsers.clear()
         self.exclusive_consumer = None
