@@ -179,7 +179,6 @@ def get(channel: Channel, method: BasicGet) -> None:
     content = channel.framed(message)
     if entry.is_counted():
         content = entry.counted_content(channel.number, channel.connection.frame_max)
-    channel.connection.send(
-        replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length)
-        + content
-    )
+    length = queue.backing.length
+    head = replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], length)
+    channel.connection.send_content(head, content)

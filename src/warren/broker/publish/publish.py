@@ -388,6 +388,5 @@ def _return(channel: Channel, message: Message, observer: Observer | None) -> No
         # While the message went to very many queues, which broke over it.
         return
     origin = message.origin
-    channel.connection.send(
-        replies.return_(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0]) + channel.framed(message)
-    )
+    head = replies.return_(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0])
+    channel.connection.send_content(head, channel.framed(message))

@@ -16,6 +16,7 @@ from warren.amqp.fields import Table
 from warren.amqp.frames import needs_reframing, rechannel, reframe
 from warren.broker.message import short
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.outlet import LARGE
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 # class 60, method 60, with the frame header before and the consumer tag after.
 _DELIVER_HEAD: Final = struct.Struct(">BHIHH")
-# Copying a content of this size takes longer than a write of its own.
-_LARGE: Final[i64] = 131072
 # So many consumers that are gone may stay in a list, and an eighth of those that are there.
 _GONE_MIN: Final[i64] = 8
 
@@ -89,7 +88,7 @@ class Consumer:
         write_i64_be(out, delivery_tag)
         out.append(1 if entry.redelivered else 0)
         out.write(suffix)
-        if len(content) < _LARGE:
+        if len(content) < LARGE:
             out.write(content)
         else:
             outlet.write_large(content)
