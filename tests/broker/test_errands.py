@@ -7,10 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.harness import ChannelClient, World, frame, publish_frames
+from tests.faults.stalls import persistent
 from warren.amqp import methods
 from warren.amqp.fields import table_of
 from warren.broker.operate import administer
+from warren.broker.queue.deadletter import LINE_LETTERS
 from warren.broker.queue.errands import UNITS, Budget, Errand
+from warren.broker.queue.fifo import HAND_OUT
 from warren.broker.rules.policies import POLICY
 
 MANY = 30_000
@@ -259,3 +262,265 @@ def test_none_that_has_expired_is_handed_out_because_others_expired_first(world:
     fill(world, "q", 5000)
     world.node.now += 10
     assert channel.get("q") is None
+
+
+# -- what is in pieces keeps what was promised of it as a whole --------------------------------------------------------
+
+
+LOTS = 2000
+
+
+@pytest.fixture
+def slow(world: World) -> World:
+    """Where a turn has so little time that two thousand of anything take several."""
+    world.node.errands.budget.units = 300
+    return world
+
+
+def holding(world: World, count: int, name: str = "q") -> ChannelClient:
+    """A channel that holds so many messages of the queue, numbered."""
+    channel = world.channel()
+    channel.declare(name)
+    channel.consume(name)
+    publish_numbers(world, name, 1, count)
+    channel.take()
+    assert world.queue(name).unacked == count
+    return channel
+
+
+def publish_numbers(world: World, name: str, first: int, last: int) -> None:
+    publisher = world.channel()
+    publisher.client.connection.feed(b"".join(publish_frames(1, b"%d" % n, name) for n in range(first, last + 1)))
+    world.flush()
+
+
+def numbers(channel: ChannelClient) -> list[int]:
+    return [int(body) for body in channel.delivered()]
+
+
+def begin(channel: ChannelClient, *asked: methods.Method) -> None:
+    channel.client.connection.feed(b"".join(frame(method, channel.number) for method in asked))
+    assert channel.client.world.node.errands.waiting
+
+
+def test_what_comes_behind_an_ack_of_very_many_waits_for_it(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    begin(channel, methods.BasicAck(delivery_tag=LOTS, multiple=True), methods.QueueDeclare(queue="q", passive=True))
+    assert channel.names() == []
+    assert turns_of(slow) > 1
+    slow.flush()
+    assert channel.names() == ["queue.declare-ok"]
+    assert slow.queue("q").unacked == 0
+
+
+def test_what_was_acked_is_acked_though_the_connection_goes_meanwhile(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    begin(channel, methods.BasicAck(delivery_tag=LOTS - 10, multiple=True))
+    channel.client.connection.lost()
+    slow.flush()
+    other = slow.channel()
+    other.consume("q")
+    assert numbers(other) == list(range(LOTS - 9, LOTS + 1))
+    assert slow.queue("q").counters.acked == LOTS - 10
+
+
+def test_nothing_overtakes_what_a_channel_gives_back(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    other = slow.channel()
+    other.consume("q")
+    other.qos(1)
+    begin(channel, methods.ChannelClose(reply_code=200))
+    # It comes while some are back and others are not.
+    publish_numbers(slow, "q", LOTS + 1, LOTS + 5)
+    slow.flush()
+    assert numbers(other) == list(range(1, LOTS + 6))
+    assert channel.names() == ["channel.close-ok"]
+
+
+def test_a_client_hears_close_ok_when_what_it_held_is_back(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    channel.client.connection.feed(frame(methods.ConnectionClose(reply_code=200), 0))
+    slow.node.flush()
+    assert channel.client.take() == []
+    assert 0 < slow.queue("q").backing.length < LOTS
+    slow.flush()
+    channel.client.expect(methods.ConnectionCloseOk)
+    assert slow.queue("q").backing.length == LOTS
+    assert channel.client.wire.is_closed()
+
+
+def test_a_queue_that_fails_while_it_is_given_back_has_nothing_twice(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    channel.client.connection.feed(frame(methods.ChannelClose(reply_code=200), 1))
+    queue = slow.queue("q")
+    assert 0 < queue.backing.length < LOTS
+    slow.node.monitor.failed(queue)
+    slow.flush()
+    # It began anew with what its store has; what was still on its way back belongs to before.
+    assert queue.backing.length == 0
+    assert queue.returning == 0
+
+
+def test_a_nack_of_very_many_goes_to_the_dead_letters_in_order(slow: World) -> None:
+    dead = slow.channel()
+    dead.declare("dead")
+    channel = slow.channel()
+    channel.declare("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    channel.consume("q")
+    publish_numbers(slow, "q", 1, LOTS)
+    begin(channel, methods.BasicNack(delivery_tag=LOTS, multiple=True, requeue=False))
+    while slow.node.errands.waiting:
+        slow.node.flush()
+        # They die no faster than they can be buried.
+        assert all(line.count <= LINE_LETTERS + 400 for line in slow.node.dead_letters.lines.values())
+    slow.flush()
+    dead.consume("dead")
+    assert numbers(dead) == list(range(1, LOTS + 1))
+
+
+def test_commit_ok_comes_when_all_of_a_huge_transaction_is_there_and_durable(slow: World) -> None:
+    channel = slow.channel()
+    channel.declare("q", durable=True)
+    slow.store.holds = True
+    channel.begin()
+    frames = b"".join(publish_frames(1, b"%d" % n, "q", properties=persistent()) for n in range(LOTS))
+    channel.client.connection.feed(frames)
+    slow.flush()
+    assert slow.queue("q").backing.length == 0
+    begin(channel, methods.TxCommit())
+    # What is there already becomes durable, and is not the whole.
+    slow.store.synced = slow.store.position
+    slow.node.flush()
+    assert 0 < slow.queue("q").backing.length < LOTS
+    assert channel.names() == []
+    turns_of(slow)
+    assert channel.names() == []
+    slow.sync()
+    slow.flush()
+    assert channel.names() == ["tx.commit-ok"]
+    assert slow.queue("q").backing.length == LOTS
+
+
+def test_a_transaction_that_is_being_committed_is_committed_though_its_client_goes(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    channel.declare("out")
+    channel.begin()
+    channel.client.connection.feed(publish_frames(1, b"result", "out") * LOTS)
+    channel.client.connection.feed(frame(methods.BasicAck(delivery_tag=0, multiple=True), 1))
+    slow.flush()
+    begin(channel, methods.TxCommit())
+    channel.client.connection.lost()
+    slow.flush()
+    assert slow.queue("out").backing.length == LOTS
+    assert (slow.queue("q").unacked, slow.queue("q").backing.length) == (0, 0)
+
+
+def test_what_is_not_rolled_back_yet_goes_back_with_the_rest_once(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    channel.begin()
+    channel.client.connection.feed(frame(methods.BasicAck(delivery_tag=0, multiple=True), 1))
+    slow.flush()
+    begin(channel, methods.TxRollback())
+    channel.client.connection.lost()
+    slow.flush()
+    other = slow.channel()
+    other.consume("q")
+    assert numbers(other) == list(range(1, LOTS + 1))
+
+
+def test_what_is_being_acked_in_a_transaction_goes_back_when_the_client_goes(slow: World) -> None:
+    channel = holding(slow, LOTS)
+    channel.begin()
+    begin(channel, methods.BasicAck(delivery_tag=0, multiple=True))
+    channel.client.connection.lost()
+    slow.flush()
+    assert (slow.queue("q").unacked, slow.queue("q").backing.length) == (0, LOTS)
+
+
+def wide_exchange(slow: World, count: int) -> ChannelClient:
+    channel = slow.channel()
+    channel.declare_exchange("wide", "fanout")
+    for number in range(count):
+        slow.vhost.add_queue(f"q{number}", False, False, {})
+        slow.vhost.add_binding("wide", "queue", f"q{number}", "", {})
+    return channel
+
+
+def test_a_publish_to_very_many_queues_is_confirmed_when_it_is_in_all_of_them(slow: World) -> None:
+    channel = wide_exchange(slow, LOTS)
+    channel.confirm()
+    both = publish_frames(1, b"1", exchange="wide") + publish_frames(1, b"2", "q1999")
+    channel.client.connection.feed(both)
+    slow.node.flush()
+    assert channel.confirms() == []
+    assert slow.queue("q1999").backing.length == 0
+    turns_of(slow)
+    slow.flush()
+    assert channel.confirms() in ([("ack", 2, True)], [("ack", 1, False), ("ack", 2, False)])
+    # What the same client published later is behind it.
+    assert channel.bodies_in("q1999") == [b"1", b"2"]
+    assert all(slow.queue(f"q{number}").backing.length == 1 for number in range(1999))
+
+
+def test_a_queue_with_very_many_bindings_is_there_until_it_is_gone(slow: World) -> None:
+    channel, other = slow.channel(), slow.channel()
+    channel.declare_exchange("x", "direct")
+    channel.declare("q")
+    for number in range(LOTS):
+        slow.vhost.add_binding("x", "queue", "q", f"k{number}", {})
+    begin(channel, methods.QueueDelete(queue="q"), methods.QueueDeclare(queue="q"))
+    slow.node.flush()
+    assert channel.names() == []
+    # Another may declare what is there; what they get is gone with it, as if they had come before.
+    other.client.connection.feed(frame(methods.QueueDeclare(queue="q", passive=True), 1))
+    slow.node.flush()
+    assert other.names() == ["queue.declare-ok"]
+    turns_of(slow)
+    slow.flush()
+    assert channel.names() == ["queue.delete-ok", "queue.declare-ok"]
+    assert slow.vhost.bindings_to(slow.queue("q")) == []
+    assert slow.vhost.exchanges["x"].bindings == {}
+
+
+def test_a_queue_that_was_to_go_only_if_it_is_empty_stays_if_something_came_meanwhile(slow: World) -> None:
+    channel, other = slow.channel(), slow.channel()
+    channel.declare_exchange("x", "direct")
+    channel.declare("q")
+    for number in range(LOTS):
+        slow.vhost.add_binding("x", "queue", "q", f"k{number}", {})
+    begin(channel, methods.QueueDelete(queue="q", if_empty=True))
+    other.client.connection.feed(publish_frames(1, b"kept", "q"))
+    slow.flush()
+    assert channel.expect_close()[0] == 406
+    assert other.bodies_in("q") == [b"kept"]
+
+
+def test_small_messages_are_handed_out_in_several_turns(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    count = HAND_OUT * 2 + 1
+    fill(world, "q", count)
+    channel.client.connection.feed(frame(methods.BasicConsume(queue="q", no_ack=True), 1))
+    world.node.flush()
+    assert world.queue("q").backing.length == count - 2 * HAND_OUT
+    world.node.flush()
+    assert world.queue("q").backing.length == 0
+
+
+def test_very_many_consumers_of_one_client_go_without_taking_the_square_of_it(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    for number in range(600):
+        channel.client.connection.feed(frame(methods.BasicConsume(queue="q", consumer_tag=f"c{number}"), 1))
+        world.flush()
+    for number in range(599):
+        channel.client.connection.feed(frame(methods.BasicCancel(consumer_tag=f"c{number}"), 1))
+        world.flush()
+        members = sum(len(group.members) for group in world.queue("q").consumers.groups)
+        left = 599 - number
+        # Who is gone leaves the list soon, and not one by one.
+        assert members <= left * 8 // 7 + 20
+    channel.take()
+    assert [consumer.tag for consumer in world.queue("q").consumers.all()] == ["c599"]
+    publish_numbers(world, "q", 1, 1)
+    assert numbers(channel) == [1]

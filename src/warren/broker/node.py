@@ -171,10 +171,8 @@ class Node(House):
         return True
 
     def vhost_swept(self, vhost: VHost) -> None:
-        """Nothing is left in it but exchanges."""
+        """Nothing is left in it."""
         name = vhost.name
-        for exchange in list(vhost.exchanges.values()):
-            vhost.delete_exchange(exchange)
         del self.vhosts[name]
         self.access.forget_vhost(name)
         self.unrecord("vhost", (name,))
@@ -232,10 +230,10 @@ class Node(House):
 
 
 class VHostSweep(QueueSweep):
-    """First the queues, then the virtual host itself."""
+    """First the queues, then the exchanges, then the virtual host itself."""
 
     def __init__(self, node: Node, vhost: VHost) -> None:
-        super().__init__(vhost, list(vhost.queues.values()))
+        super().__init__(vhost, list(vhost.queues.values()), list(vhost.exchanges.values()))
         self._node = node
 
     def sweep(self, budget: Budget) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def flush(node: Node) -> None:
     node.turns += 1
+    node.handed_out = 0
     node.is_pressed = bool(node.next_turn)
     if node.draining_later:
         node.draining.update(node.draining_later)

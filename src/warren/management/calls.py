@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -27,6 +25,7 @@ from warren.broker.session.connection import Connection
 from warren.broker.vhost.vhost import VHost
 from warren.client.session import Refused
 from warren.management.direct import DirectClient, refusal_to_http
+from warren.management.json_bodies import json_in
 from warren.management.listing import Item, Lister, columns
 from warren.management.login import SAFE, check_origin, user_of
 from warren.management.pieces import Pace, respond
@@ -37,9 +36,6 @@ from warren.management.sessions import Sessions
 
 # A body that trickles in holds a connection and memory: this long it may take, whatever its size.
 BODY_SECONDS: Final = 30.0
-
-
-LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass
@@ -224,7 +220,7 @@ class Call:
         if not data.strip():
             return {}
         try:
-            value = json_in(data)
+            value = await json_in(data, self.pace)
         except (ValueError, RecursionError):
             raise bad_request("not_json") from None
         if not isinstance(value, dict):
@@ -375,16 +371,3 @@ def check_tag(user: User, needs: Needs) -> None:
     }
     if not has[needs]:
         raise not_authorised(_REFUSALS[needs])
-
-
-def json_in(data: bytes) -> Any:
-    """Raises ValueError also for what JSON cannot say: if it were kept, no answer that shows it could be written."""
-    value = json.loads(data, parse_constant=_no_number)
-    if LONE_SURROGATE.search(data):
-        # Mostly half of a pair that is whole; this finds out.
-        json.dumps(value, ensure_ascii=False).encode()
-    return value
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")

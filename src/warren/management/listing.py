@@ -19,7 +19,7 @@ RUN: Final = 1000
 # What one name may take of an expression: names of 255 bytes, and expressions of some two hundred steps.
 PATTERN_WORK: Final = 50_000
 # Units that it costs to look at a thing and to describe it, and steps of an expression for a unit.
-_LOOK_UNITS: Final = 2
+_LOOK_UNITS: Final = 12
 _DESCRIBE_UNITS: Final = 100
 _WORK_PER_UNIT: Final = 10
 Item = dict[str, Any]

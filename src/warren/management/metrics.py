@@ -59,6 +59,7 @@ class NodeCollector:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._node = context.node
+        self._consumers = 0
 
     def collect(self) -> Iterator[Metric | int]:
         yield from identity(self._context, AGGREGATED)
@@ -131,10 +132,15 @@ class NodeCollector:
     def _objects(self) -> Iterator[Metric | int]:
         queues = all_queues(self._context)
         yield len(queues) // _QUEUES_PER_UNIT
+        consumers = 0
+        for run in runs_of(queues):
+            consumers += sum(int(queue.consumers.count) for queue in run)
+            yield len(run) // 2
+        self._consumers = consumers
         channels = sum(len(each.channels) for each in self._node.connections.values())
         yield gauge("connections", "Connections open", len(self._node.connections))
         yield gauge("channels", "Channels open", channels)
-        yield gauge("consumers", "Consumers", sum(int(queue.consumers.count) for queue in queues))
+        yield gauge("consumers", "Consumers", consumers)
         yield gauge("queues", "Queues", len(queues))
 
     def _summed(self) -> Iterator[Metric | int]:
@@ -170,8 +176,9 @@ class NodeCollector:
         yield by_protocol("messages_unroutable_dropped", "Unroutable messages dropped", counted.dropped)
         publishers = sum(1 for each in channels if each.counters.published > 0)
         queues = all_queues(self._context)
+        yield len(queues) // _QUEUES_PER_UNIT
         yield labelled("publishers", "Channels that have published", publishers)
-        yield labelled("consumers", "Consumers", sum(int(queue.consumers.count) for queue in queues))
+        yield labelled("consumers", "Consumers", self._consumers)
         yield from self._by_queue_type(queues)
         yield from self._dead_lettered()
 

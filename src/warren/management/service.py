@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
+import anyio
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -107,6 +108,9 @@ class HttpService:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        # The first request would load what this loads, and everybody would wait for that.
+        async with anyio.create_task_group():
+            pass
         self._task = asyncio.create_task(self._server.serve(self._sockets), name="warren-http")
         while not self._server.started:
             if self._task.done():

@@ -115,8 +115,8 @@ def _check_exclusive(queue: Queue, wants_exclusive: bool) -> None:
 def _check_owner(queue: Queue, wants_exclusive: bool) -> None:
     """Copies harm nobody: an exclusive browser keeps out those who take messages, and other exclusive ones."""
     owner = queue.exclusive_consumer
-    in_use = owner is not None and (wants_exclusive or not isinstance(owner, Browser))
-    if wants_exclusive and any(consumer.takes_turns for consumer in queue.consumers.all()):
+    in_use = owner is not None and (wants_exclusive or not owner.is_browser)
+    if wants_exclusive and queue.consumers.first() is not None:
         in_use = True
     if in_use:
         raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")
@@ -180,7 +180,6 @@ def get(channel: Channel, method: BasicGet) -> None:
     content = channel.framed(message)
     if entry.is_counted():
         content = entry.counted_content(channel.number, channel.connection.frame_max)
-    channel.connection.send(
-        replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], queue.backing.length)
-        + content
-    )
+    length = queue.backing.length
+    head = replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], length)
+    channel.connection.send_content(head, content)

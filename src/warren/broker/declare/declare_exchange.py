@@ -12,6 +12,7 @@ from warren.broker.exchanges.pipeline import PIPELINE, PipelineExchange, input_a
 from warren.broker.exchanges.types import check_type
 from warren.broker.rules.arguments import compare_argument, compare_flag, resource, wrong_type
 from warren.broker.rules.queue_settings import STREAM
+from warren.broker.vhost.sweeps import Removal
 from warren.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -101,12 +102,26 @@ def delete(channel: Channel, method: ExchangeDelete) -> None:
         raise AccessRefused(f"deletion of system {resource('exchange', name, vhost.name)} not allowed")
     channel.check("exchange", name, "configure")
     exchange = vhost.exchanges.get(name)
+    answer = b"" if method.no_wait else replies.exchange_delete_ok(channel.number)
     if exchange is not None:
         if method.if_unused and exchange.bindings:
             raise PreconditionFailed(f"{resource('exchange', name, vhost.name)} in use")
-        vhost.delete_exchange(exchange)
-    if not method.no_wait:
-        channel.connection.send(replies.exchange_delete_ok(channel.number))
+        vhost.begin_removal(ClientExchangeRemoval(channel, exchange, answer), channel.connection)
+    elif answer:
+        channel.connection.send(answer)
+
+
+class ClientExchangeRemoval(Removal):
+    def __init__(self, channel: Channel, exchange: Exchange, answer: bytes) -> None:
+        super().__init__(channel.vhost, exchange)
+        self._connection = channel.connection
+        self._answer = answer
+
+    def finish(self) -> None:
+        super().finish()
+        self._connection.hold(self._connection.node.recorded)
+        if self._answer:
+            self._connection.send(self._answer)
 
 
 def bind(channel: Channel, method: ExchangeBind) -> None:

@@ -20,6 +20,7 @@ from warren.broker.rules.arguments import (
     resource,
 )
 from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, integer, stream_size_problem
+from warren.broker.vhost.sweeps import Removal
 from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -182,22 +183,46 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "configure")
     queue = channel.vhost.queues.get(name)
-    count = 0
-    if queue is not None:
-        channel.vhost.check_access(queue, channel.connection)
-        what = resource("queue", name, channel.vhost.name)
-        if queue.type == QUORUM and (method.if_unused or method.if_empty):
-            flag = "if-unused" if method.if_unused else "if-empty"
-            raise NotImplementedByBroker(
-                f"cannot delete {what}. queue.delete operations with {flag} flag set are not supported by quorum queues"
-            )
-        if method.if_empty and queue.backing.length > 0:
-            raise PreconditionFailed(f"{what} not empty")
-        if method.if_unused and queue.consumers.count > 0:
-            raise PreconditionFailed(f"{what} in use")
-        count = queue.backing.length
-    if not method.no_wait:
-        channel.connection.send(replies.queue_delete_ok(channel.number, count))
-    if queue is not None:
+    if queue is None:
+        if not method.no_wait:
+            channel.connection.send(replies.queue_delete_ok(channel.number, 0))
+        return
+    channel.vhost.check_access(queue, channel.connection)
+    if queue.type == QUORUM and (method.if_unused or method.if_empty):
+        flag = "if-unused" if method.if_unused else "if-empty"
+        raise NotImplementedByBroker(
+            f"cannot delete {resource('queue', name, queue.vhost)}. "
+            f"queue.delete operations with {flag} flag set are not supported by quorum queues"
+        )
+    _check_idle(queue, method)
+    channel.vhost.begin_removal(ClientQueueRemoval(channel, queue, method), channel.connection)
+
+
+def _check_idle(queue: Queue, method: QueueDelete) -> None:
+    what = resource("queue", queue.name, queue.vhost)
+    if method.if_empty and queue.backing.length > 0:
+        raise PreconditionFailed(f"{what} not empty")
+    if method.if_unused and queue.consumers.count > 0:
+        raise PreconditionFailed(f"{what} in use")
+
+
+class ClientQueueRemoval(Removal):
+    def __init__(self, channel: Channel, queue: Queue, method: QueueDelete) -> None:
+        super().__init__(channel.vhost, queue)
+        self._channel = channel
+        self._queue = queue
+        self._method = method
+
+    def finish(self) -> None:
+        channel = self._channel
+        try:
+            # While very many bindings went, something may have come. Then they are gone and it stays.
+            _check_idle(self._queue, self._method)
+        except PreconditionFailed as error:
+            channel.fail(error, self._method.id)
+            return
+        if not self._method.no_wait:
+            channel.connection.send(replies.queue_delete_ok(channel.number, self._queue.backing.length))
         # Last: who deletes what it consumes from must hear delete-ok before basic.cancel, or py-amqp never takes it.
-        channel.vhost.delete_queue(queue)
+        super().finish()
+        channel.connection.hold(channel.connection.node.recorded)

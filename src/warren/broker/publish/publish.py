@@ -25,7 +25,15 @@ from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.message import Message, Origin
 from warren.broker.publish import checks
-from warren.broker.publish.republish import IS_KEPT, SOME_FAILED, SOME_REFUSED, deliver, queues_in
+from warren.broker.publish.republish import (
+    IS_KEPT,
+    SOME_FAILED,
+    SOME_REFUSED,
+    WIDE,
+    FanOut,
+    deliver,
+    queues_in,
+)
 from warren.broker.queue.queue import Queue
 from warren.broker.session.interceptors import PUBLISH, intercept_publish
 from warren.broker.session.observer import TRACE_HEADER, Delivery, Observer, Target
@@ -266,6 +274,20 @@ def deliver_routed(channel: Channel, delivery: Delivery) -> None:
     )
 
 
+def fan_out_of(channel: Channel, delivery: Delivery) -> FanOut:
+    """The same for very many queues, to be done in pieces."""
+    delivery.exchange.published_in += 1
+    return ClientFanOut(
+        channel,
+        delivery.message,
+        delivery.exchange,
+        delivery.queues,
+        delivery.mandatory,
+        delivery.seqno,
+        delivery.observer,
+    )
+
+
 def deliver_to_queues(
     channel: Channel,
     message: Message,
@@ -281,7 +303,24 @@ def deliver_to_queues(
     if not queues:
         _unrouted(channel, message, mandatory, seqno, observer)
         return
+    if len(queues) > WIDE:
+        wide = ClientFanOut(channel, message, exchange, queues, mandatory, seqno, observer)
+        node.errands.begin(wide, channel.connection)
+        return
     said = deliver(node.monitor, exchange, message, queues, observer)
+    _delivered(channel, message, queues, said, mandatory, seqno, observer)
+
+
+def _delivered(
+    channel: Channel,
+    message: Message,
+    queues: list[Queue],
+    said: i64,
+    mandatory: bool,
+    seqno: i64,
+    observer: Observer | None,
+) -> None:
+    node = channel.connection.node
     node.counters.routed += 1
     if mandatory and said == SOME_FAILED:
         # Every queue broke over it. Routed to nobody, as far as its publisher is concerned.
@@ -300,6 +339,28 @@ def deliver_to_queues(
         channel.await_sync(seqno, queues)
     else:
         channel.confirmed(seqno)
+
+
+class ClientFanOut(FanOut):
+    """A publish to very many queues: whoever published it is not read on, so what follows comes after it."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        message: Message,
+        exchange: Exchange,
+        queues: list[Queue],
+        mandatory: bool,
+        seqno: i64,
+        observer: Observer | None,
+    ) -> None:
+        super().__init__(channel.connection.node.monitor, exchange, message, queues, observer)
+        self._channel = channel
+        self._mandatory = mandatory
+        self._seqno: i64 = seqno
+
+    def done(self) -> None:
+        _delivered(self._channel, self.message, self.queues, self.said, self._mandatory, self._seqno, self.observer)
 
 
 def _unrouted(channel: Channel, message: Message, mandatory: bool, seqno: i64, observer: Observer | None) -> None:
@@ -323,7 +384,9 @@ def _return(channel: Channel, message: Message, observer: Observer | None) -> No
     channel.counters.returned += 1
     if observer is not None:
         observer.returned()
+    if channel.is_closed:
+        # While the message went to very many queues, which broke over it.
+        return
     origin = message.origin
-    channel.connection.send(
-        replies.return_(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0]) + channel.framed(message)
-    )
+    head = replies.return_(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0])
+    channel.connection.send_content(head, channel.framed(message))

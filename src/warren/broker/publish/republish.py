@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
 from warren.broker.exchanges.route import route
 from warren.broker.message import Message
+from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.outcome import FAILED, REFUSED, SCHEDULED
 from warren.broker.queue.queue import Queue
 from warren.broker.session.observer import Observer
@@ -28,6 +29,10 @@ SOME_REFUSED: Final[i64] = 2
 SOME_FAILED: Final[i64] = 4
 IS_KEPT: Final[i64] = 8
 IS_STREAMED: Final[i64] = 16
+# To more queues than these a message goes in pieces, and what a queue costs: in memory, and where it is kept.
+WIDE: Final = 16
+_QUEUE_UNITS: Final[i64] = 1
+_KEPT_UNITS: Final[i64] = 3
 
 
 def deliver(
@@ -56,6 +61,39 @@ def deliver(
             elif message.persistent and queue.durable:
                 said |= IS_KEPT
     return said
+
+
+class FanOut(Errand):
+    """One message to very many queues. Whoever waits for an answer hears of it when it is in all of them."""
+
+    def __init__(
+        self, monitor: Monitor, exchange: Exchange, message: Message, queues: list[Queue], observer: Observer | None
+    ) -> None:
+        super().__init__()
+        self._monitor = monitor
+        self._exchange = exchange
+        self.message = message
+        self.queues = queues
+        self.observer = observer
+        self.said: i64 = 0
+        self._at: i64 = 0
+
+    def step(self, budget: Budget) -> bool:
+        each = _KEPT_UNITS if self.message.persistent else _QUEUE_UNITS
+        count: i64 = len(self.queues)
+        while self._at < count:
+            if budget.left <= 0:
+                return False
+            end = min(count, self._at + budget.left // each + 1)
+            some = self.queues[self._at : end]
+            self.said |= deliver(self._monitor, self._exchange, self.message, some, self.observer)
+            budget.spend((end - self._at) * each)
+            self._at = end
+        self.done()
+        return True
+
+    def done(self) -> None:
+        """It is everywhere, and what the queues said is known."""
 
 
 def queues_for(vhost: VHost, exchange: Exchange, message: Message) -> list[Queue]:

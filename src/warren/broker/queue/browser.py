@@ -46,7 +46,7 @@ class Browser(Consumer):
         super().__init__(channel, queue, tag, False, method.exclusive, 0, method.arguments)
         self.source = queue
         self.active = False
-        self.takes_turns = False
+        self.is_browser = True
         self.next_sequence: i64 = next_sequence
         # Not before consume-ok.
         self.has_begun = False

@@ -16,6 +16,7 @@ from warren.amqp.fields import Table
 from warren.amqp.frames import needs_reframing, rechannel, reframe
 from warren.broker.message import short
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.outlet import LARGE
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 # class 60, method 60, with the frame header before and the consumer tag after.
 _DELIVER_HEAD: Final = struct.Struct(">BHIHH")
-# Copying a content of this size takes longer than a write of its own.
-_LARGE: Final[i64] = 131072
+# So many consumers that are gone may stay in a list, and an eighth of those that are there.
+_GONE_MIN: Final[i64] = 8
 
 
 class Consumer:
@@ -41,10 +42,11 @@ class Consumer:
         # basic.qos without global counts for consumers that start after it, each on its own. 0 = no limit.
         self.prefetch: i64 = 0 if no_ack else channel.consumer_prefetch
         self.unacked: i64 = 0
-        # False only for those who wait behind a single active consumer.
+        # False only for those who wait behind a single active consumer, and who are gone.
         self.active = True
-        # It may be the single active one.
-        self.takes_turns = True
+        # It only gets copies: see browser.py.
+        self.is_browser = False
+        self.is_listed = False
         self._tag_bytes = short(tag)
         self._head = b""
         self._head_for: i64 = -1
@@ -86,7 +88,7 @@ class Consumer:
         write_i64_be(out, delivery_tag)
         out.append(1 if entry.redelivered else 0)
         out.write(suffix)
-        if len(content) < _LARGE:
+        if len(content) < LARGE:
             out.write(content)
         else:
             outlet.write_large(content)
@@ -98,7 +100,10 @@ class ConsumerGroup:
 
     def __init__(self, priority: i64) -> None:
         self.priority: i64 = priority
+        # Those that are gone stay until there are many: to look for one in a list, for all of a client that had very
+        # many, would take the square of it.
         self.members: list[Consumer] = []
+        self.gone: i64 = 0
         self.turn: i64 = 0
 
     def next_able(self) -> Consumer | None:
@@ -116,6 +121,19 @@ class ConsumerGroup:
                 return consumer
             tried += 1
         return None
+
+    def forget_one(self) -> None:
+        """One of them is not listed any more."""
+        self.gone += 1
+        if self.gone <= _GONE_MIN + len(self.members) // 8:
+            return
+        passed: i64 = 0
+        for place in range(min(self.turn, i64(len(self.members)))):
+            if not self.members[place].is_listed:
+                passed += 1
+        self.turn -= passed
+        self.members = [consumer for consumer in self.members if consumer.is_listed]
+        self.gone = 0
 
 
 class Consumers:
@@ -136,10 +154,19 @@ class Consumers:
         return any(consumer.active and consumer.can_take() for consumer in self.all())
 
     def all(self) -> list[Consumer]:
-        return [consumer for group in self.groups for consumer in group.members]
+        return [consumer for group in self.groups for consumer in group.members if consumer.is_listed]
+
+    def first(self) -> Consumer | None:
+        """Who came first, browsers aside."""
+        for group in self.groups:
+            for consumer in group.members:
+                if consumer.is_listed and not consumer.is_browser:
+                    return consumer
+        return None
 
     def add(self, consumer: Consumer) -> None:
         self.count += 1
+        consumer.is_listed = True
         place = 0
         for group in self.groups:
             if group.priority == consumer.priority:
@@ -152,17 +179,23 @@ class Consumers:
         self.groups.insert(place, group)
 
     def remove(self, consumer: Consumer) -> bool:
+        if not consumer.is_listed:
+            return False
+        consumer.is_listed = False
+        consumer.active = False
+        self.count -= 1
         for group in self.groups:
-            if consumer in group.members:
-                place: i64 = group.members.index(consumer)
-                del group.members[place]
-                if place < group.turn:
-                    group.turn -= 1
-                self.count -= 1
-                if not group.members:
+            if group.priority == consumer.priority:
+                group.forget_one()
+                if group.gone == len(group.members):
                     self.groups.remove(group)
-                return True
-        return False
+                break
+        return True
+
+    def dismiss(self) -> None:
+        """All of them, by a queue that begins anew."""
+        for consumer in self.all():
+            consumer.is_listed = False
 
     def active_one(self) -> Consumer | None:
         for group in self.groups:

@@ -49,6 +49,13 @@ class Errand:
         return True
 
 
+class Rest(Errand):
+    """Nothing but to wait for a turn in which something is left."""
+
+    def step(self, budget: Budget) -> bool:
+        return True
+
+
 class Errands:
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -67,6 +74,12 @@ class Errands:
             errand.waiter = waiter
             waiter.await_errand()
         self.add(errand)
+
+    def charge(self, units: i64, who: Outlet) -> None:
+        """Work that could not be cut was done. Whoever asked for it is not read on in a turn that is used up."""
+        self.budget.spend(units)
+        if self.budget.left <= 0:
+            self.begin(Rest(), who)
 
     def run(self) -> None:
         """This turn's share, in the order in which they wait."""

@@ -7,7 +7,7 @@ Limits, TTL, consumers and dead letters are in limits.py, expiry.py, consumer.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -38,6 +38,10 @@ from warren.broker.rules.queue_settings import integer
 if TYPE_CHECKING:
     from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.yard import Yard
+
+# What all queues together hand out of what was ready in a turn: small messages by the tens of thousands would fit into
+# what a connection may have on its way out.
+HAND_OUT: Final[i64] = 6000
 
 
 class FifoQueue(Queue):
@@ -90,7 +94,7 @@ class FifoQueue(Queue):
         options = self.options
         self.counters.published += 1
         backing = self.backing
-        if backing.length == 0 and self.consumers.count > 0:
+        if backing.length == 0 and self.consumers.count > 0 and self.returning == 0:
             consumer = self.consumers.next_able()
             if consumer is not None:
                 self._deliver_straight(consumer, message)
@@ -141,19 +145,24 @@ class FifoQueue(Queue):
     # -- delivering ------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        if self.backing.length > 0:
+        if self.backing.length > 0 and self.returning == 0:
             self._hand_out()
         if self.decorators:
             self.tell_of_ability()
 
     def _hand_out(self) -> None:
         backing = self.backing
-        now = self.node.now
+        node = self.node
+        now = node.now
         expired: i64 = 0
         while backing.length > 0:
             consumer = self.consumers.next_able()
             if consumer is None:
                 break
+            if node.handed_out >= HAND_OUT:
+                node.drain_later(self)
+                break
+            node.handed_out += 1
             entry = backing.fetch()
             if entry is None:
                 break
@@ -161,7 +170,7 @@ class FifoQueue(Queue):
                 self.remove(entry, REASON_EXPIRED)
                 expired += 1
                 if expired == BATCH:
-                    self.node.drain_later(self)
+                    node.drain_later(self)
                     break
                 continue
             self._hand_over(consumer, entry)
@@ -314,6 +323,7 @@ class FifoQueue(Queue):
 
     def restart(self) -> None:
         super().restart()
+        self.consumers.dismiss()
         self.consumers = Consumers()
         self.browsers.clear()
         self.exclusive_consumer = None

@@ -79,6 +79,7 @@ class Monitor:
 
     def failed(self, queue: Queue) -> None:
         self.failures += 1
+        queue.failed_at = self.failures
         self._yard.host.log(_ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
         self._yard.queue_failed(queue)
         consumers = queue.consumers.all()
@@ -86,12 +87,3 @@ class Monitor:
         # Only now: in a queue that has none left, nobody is promoted and nothing handed out.
         for consumer in consumers:
             consumer.channel.cancel_by_broker(consumer)
-
-    def requeue_all(self, entries: list[Entry]) -> None:
-        """Back to their queues, each queue's together so that none is handed out before all are back."""
-        by_queue: dict[Queue, list[Entry]] = {}
-        for entry in entries:
-            if not entry.is_gone():
-                by_queue.setdefault(entry.queue, []).append(entry)
-        for queue, own in by_queue.items():
-            self.requeue(queue, own)

@@ -22,6 +22,8 @@ CLOSING: Final = "closing"
 CLOSED: Final = "closed"
 # Above this much unsent output, consumers of the connection are passed over until it has left.
 OUTPUT_HIGH: Final[i64] = 1048576
+# Copying a content of this size takes longer than a write of its own.
+LARGE: Final[i64] = 131072
 
 
 class Outlet:
@@ -77,6 +79,17 @@ class Outlet:
         size: i64 = len(frames)
         self.wrote(size)
         self.owes(size)
+
+    def send_content(self, head: bytes, content: bytes) -> None:
+        """A method and its content, of which a large one is not copied."""
+        if len(content) < LARGE:
+            self.send(head + content)
+            return
+        self.send(head)
+        if self.stage != CLOSED:
+            self.write_large(content)
+            self.wrote(len(content))
+            self.owes(len(content))
 
     def owes(self, size: i64) -> None:
         self.unread += size

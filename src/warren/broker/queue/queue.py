@@ -73,6 +73,10 @@ class Queue(Destination):
         self.had_consumers = False
         self.unacked: i64 = 0
         self.unacked_bytes: i64 = 0
+        # Channels that are giving back what they held: nothing is handed out before all of it is here.
+        self.returning: i64 = 0
+        # The how manyth failure of any queue was the last of this one: see Monitor.
+        self.failed_at: i64 = 0
         self.idle_timer = IdleTimer(self)
         self.last_used: i64 = node.now
 
@@ -170,11 +174,12 @@ class Queue(Destination):
         self.tell_decorators()
 
     def remove_consumer(self, consumer: Consumer) -> None:
+        was_active = consumer.active
         if not self.consumers.remove(consumer):
             return
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
-        if self.single_active and consumer.active and not self.deleted:
+        if self.single_active and was_active and not self.deleted:
             self._promote()
         self.last_used = self.node.now
         self.arm_idle()
@@ -182,17 +187,17 @@ class Queue(Destination):
         self.tell_decorators()
 
     def _promote(self) -> None:
-        for consumer in self.consumers.all():
-            if consumer.takes_turns:
-                consumer.active = True
-                self.drain()
-                return
+        consumer = self.consumers.first()
+        if consumer is not None:
+            consumer.active = True
+            self.drain()
 
     def is_unused_auto_delete(self) -> bool:
         return self.auto_delete and self.had_consumers and self.consumers.count == 0 and not self.deleted
 
     def tell_decorators(self) -> None:
-        self._consumers_can_take = self.consumers.is_any_able()
+        if self.decorators:
+            self._consumers_can_take = self.consumers.is_any_able()
         for decorator in self.decorators:
             decorator.consumer_state_changed(self)
 

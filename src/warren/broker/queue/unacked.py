@@ -73,36 +73,16 @@ class Unacked:
         if entry.consumer is not None:
             self.consumed += 1
 
-    def take_up_to(self, tag: i64) -> list[Entry]:
-        """All that is outstanding with a tag of at most `tag`, oldest first."""
-        taken: list[Entry] = []
-        while self.low <= tag and self.low < self.next:
-            entry = self.take(self.low)
-            if entry is None:
-                self.low += 1
-            else:
-                taken.append(entry)
-        return taken
-
-    def take_all(self) -> list[Entry]:
-        return self.take_up_to(self.next - 1)
-
-    def tags(self) -> list[int]:
-        """Outstanding tags, oldest first."""
-        return self.tags_up_to(self.next - 1)
-
-    def tags_up_to(self, last: i64) -> list[int]:
-        found: list[int] = []
-        tag = self.low
-        while tag <= last and tag < self.next:
-            if self._ring[tag & self._mask] is not None:
-                found.append(tag)
-            tag += 1
-        return found
-
     def entries(self) -> list[Entry]:
         """All that is outstanding, oldest first."""
-        return [entry for entry in [self._ring[tag & self._mask] for tag in self.tags()] if entry is not None]
+        found: list[Entry] = []
+        tag = self.low
+        while tag < self.next:
+            entry = self._ring[tag & self._mask]
+            if entry is not None:
+                found.append(entry)
+            tag += 1
+        return found
 
     def has(self, tag: i64) -> bool:
         return self.low <= tag < self.next and self._ring[tag & self._mask] is not None

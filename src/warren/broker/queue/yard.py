@@ -58,6 +58,8 @@ class Yard:
         self.held: dict[Outlet, bool] = {}
         self.draining: dict[Queue, bool] = {}
         self.draining_later: dict[Queue, bool] = {}
+        # How many messages have gone from queues to consumers in this turn.
+        self.handed_out: i64 = 0
         self.awaiting: deque[Awaiting] = deque()
 
     def drain_soon(self, queue: Queue) -> None:

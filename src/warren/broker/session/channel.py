@@ -16,6 +16,8 @@ from warren.broker.message import Message
 from warren.broker.metrics import ChannelCounters
 from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.held import Return
+from warren.broker.queue.outlet import RUNNING
 from warren.broker.queue.recipient import Recipient
 from warren.broker.session.answers import AwaitingAnswer, Transaction
 from warren.broker.session.confirm import Confirms
@@ -64,6 +66,8 @@ class Channel(Recipient):
         self.reply_address = ""
         self.reply_consumer: Consumer | None = None
         self.counters = ChannelCounters()
+        # Tags up to here are being settled; 0 = none.
+        self.settled_to: i64 = 0
         # When the first frame of the publish that is being handled was read, if not in the same read as the rest.
         self.arrival: i64 = -1
 
@@ -156,8 +160,8 @@ class Channel(Recipient):
             replies.channel_close(self.number, error.code, error.reply_text, error.method_id or method_id)
         )
 
-    def close(self) -> None:
-        """Give back all that is unacked, stop consuming, forget what was not committed."""
+    def close(self, answer: bytes = b"") -> None:
+        """Give back all that is unacked, stop consuming, forget what was not committed; then the answer."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -166,9 +170,13 @@ class Channel(Recipient):
         self.take_content()
         self.close_reply_queue()
         self.stop_consuming()
-        held: list[Entry] = [] if self.transaction is None else self.transaction.abandon()
-        held += self.unacked.take_all()
-        self.connection.node.monitor.requeue_all(held)
+        also: list[Entry] = [] if self.transaction is None else self.transaction.abandon()
+        connection = self.connection
+        waiter = connection if connection.stage == RUNNING else None
+        first, last = self.settled_to + 1, self.unacked.next - 1
+        connection.node.errands.begin(
+            Return(connection.node, self.unacked, first, last, also, connection, answer), waiter
+        )
 
     def close_reply_queue(self) -> None:
         """Replies that come from now on find nobody."""

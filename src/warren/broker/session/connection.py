@@ -81,6 +81,8 @@ class Connection(Outlet):
         self.blocked_by_alarm = False
         self._is_held_unread = False
         self._errands_awaited: i64 = 0
+        # The client has said goodbye, and hears it when what it held is back where it was.
+        self._is_leaving = False
         self._paused_reading = False
         self._waits_for_turn = False
         self._turn_bytes: i64 = 0
@@ -207,7 +209,10 @@ class Connection(Outlet):
 
     def errand_done(self) -> None:
         self._errands_awaited -= 1
-        self._release_if_possible()
+        if self._is_leaving:
+            self._leave()
+        else:
+            self._release_if_possible()
 
     def is_out_of_credit(self) -> bool:
         for channel in self.channels.values():
@@ -288,8 +293,8 @@ class Connection(Outlet):
         level = _INFO if isinstance(error, ConnectionForced) else _WARNING
         self.node.host.log(level, f"closing {self.name}: {error.code} {error.reply_text}")
         method_id = 0 if error.method_id == NO_METHOD else error.method_id or self.intake.method_id
-        self._release_all()
         self.stage = CLOSING
+        self._release_all()
         # Whatever held the reader, close-ok must be heard.
         self.blocked_by_alarm = False
         self._is_held_unread = False
@@ -305,8 +310,13 @@ class Connection(Outlet):
 
     def closed_by_client(self) -> None:
         self._release_all()
-        self.send(replies.close_ok())
-        self.end()
+        self._is_leaving = True
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._errands_awaited == 0:
+            self.send(replies.close_ok())
+            self.end()
 
     def end(self) -> None:
         """Nothing more comes in or goes out but what is pending."""
@@ -317,8 +327,8 @@ class Connection(Outlet):
 
     def lost(self) -> None:
         """The socket is gone."""
-        self._release_all()
         self.stage = CLOSED
+        self._release_all()
         self.node.timers.cancel(self.timer)
         self.node.timers.cancel(self.heartbeat_timer)
         self.node.forget(self)
@@ -335,4 +345,5 @@ class Connection(Outlet):
         vhost = self.vhost
         self.node.events.actor = INTERNAL
         if vhost is not None:
-            vhost.delete_queues(list(self.exclusive_queues))
+            waiter = self if self.stage == RUNNING else None
+            vhost.delete_queues(list(self.exclusive_queues), waiter)

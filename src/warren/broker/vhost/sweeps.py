@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from warren.broker.exchanges.base import Destination, Exchange
 from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.queue import Queue
 
 if TYPE_CHECKING:
     from warren.broker.vhost.vhost import VHost
 
-# What it costs to delete a queue, and to match a name with no policy and with each.
+# What it costs to delete a queue, to unbind it, and to match a name with no policy and with each.
 _DELETE_UNITS: Final[i64] = 50
+_BINDING_UNITS: Final[i64] = 10
 _APPLY_UNITS: Final[i64] = 20
 _MATCH_UNITS: Final[i64] = 2
 
@@ -66,16 +68,51 @@ class PolicySweep(Sweep):
         return self._at == exchanges + len(self._queues)
 
 
-class QueueSweep(Sweep):
-    """Delete these queues."""
+class Removal(Sweep):
+    """First the bindings of a queue or an exchange, then itself: until then it is there, and a message goes where
+    bindings are left. So none of them is found again after a crash, and none is another's of the same name.
+    """
 
-    def __init__(self, vhost: VHost, queues: list[Queue]) -> None:
+    def __init__(self, vhost: VHost, destination: Destination) -> None:
         super().__init__(vhost)
-        self._queues = queues
-        self._queues.reverse()
+        self.destination = destination
 
     def sweep(self, budget: Budget) -> bool:
-        while self._queues and budget.left > 0:
-            self.vhost.delete_queue(self._queues.pop())
-            budget.spend(_DELETE_UNITS)
-        return not self._queues
+        vhost = self.vhost
+        count: i64 = 1
+        while count > 0:
+            if budget.left <= 0:
+                return False
+            count = vhost.strip(self.destination, budget.left // _BINDING_UNITS + 1)
+            budget.spend(count * _BINDING_UNITS)
+        budget.spend(_DELETE_UNITS)
+        self.finish()
+        return True
+
+    def finish(self) -> None:
+        destination = self.destination
+        if isinstance(destination, Queue):
+            self.vhost.queue_gone(destination)
+        elif isinstance(destination, Exchange):
+            self.vhost.exchange_gone(destination)
+
+
+class QueueSweep(Sweep):
+    """Delete these queues, then these exchanges."""
+
+    def __init__(self, vhost: VHost, queues: list[Queue], exchanges: list[Exchange]) -> None:
+        super().__init__(vhost)
+        self._left: list[Destination] = [*queues, *exchanges]
+        self._left.reverse()
+        self._removal: Removal | None = None
+
+    def sweep(self, budget: Budget) -> bool:
+        while budget.left > 0:
+            if self._removal is not None:
+                if not self._removal.step(budget):
+                    return False
+                self._removal = None
+            if not self._left:
+                return True
+            self._removal = Removal(self.vhost, self._left.pop())
+        return False

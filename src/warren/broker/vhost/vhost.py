@@ -17,6 +17,7 @@ from warren.broker.exchanges.delayed import DelayedExchange
 from warren.broker.exchanges.pipeline import NAME_ARGUMENT, NAME_SETTING, PipelineExchange, is_input
 from warren.broker.exchanges.types import create
 from warren.broker.queue.decorators import decorate_queue
+from warren.broker.queue.errands import Budget
 from warren.broker.queue.expiry import arm_expiry
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
@@ -26,7 +27,7 @@ from warren.broker.rules.policies import PolicySet, effective
 from warren.broker.rules.queue_settings import CLASSIC, STREAM
 from warren.broker.stream.stream import Stream
 from warren.broker.vhost.shapes import binding_item, binding_key, exchange_item, kept, queue_item
-from warren.broker.vhost.sweeps import PolicySweep, QueueSweep
+from warren.broker.vhost.sweeps import PolicySweep, QueueSweep, Removal
 from warren.errors import NotAllowed, NotFound, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ PREDECLARED: Final = (
     ("amq.match", "headers", False),
     ("amq.rabbitmq.trace", "topic", True),
 )
+# With so many bindings, or fewer, a queue or an exchange goes at once.
+_NARROW: Final[i64] = 64
 
 
 class VHost:
@@ -105,11 +108,12 @@ class VHost:
 
     def delete_exchange(self, exchange: Exchange) -> None:
         """With all bindings from it and to it."""
+        self.begin_removal(Removal(self, exchange), None)
+
+    def exchange_gone(self, exchange: Exchange) -> None:
+        """Nothing is bound to it any more."""
         if self.exchanges.pop(exchange.name, None) is None:
             return
-        for binding in list(exchange.bindings.values()):
-            self._forget_binding(exchange, binding)
-        self._remove_incoming(exchange)
         schedule = schedule_of(exchange)
         if schedule is not None:
             schedule.close()
@@ -198,6 +202,18 @@ class VHost:
 
     def delete_queue(self, queue: Queue) -> None:
         """Its consumers are told, its bindings go, its messages are forgotten; nothing is dead-lettered."""
+        if not queue.deleted:
+            self.begin_removal(Removal(self, queue), None)
+
+    def begin_removal(self, removal: Removal, waiter: Outlet | None) -> None:
+        """At once where little is bound to it."""
+        if self.bindings_of(removal.destination) <= _NARROW:
+            removal.step(Budget())
+        else:
+            self.node.errands.begin(removal, waiter)
+
+    def queue_gone(self, queue: Queue) -> None:
+        """Nothing is bound to it any more."""
         if queue.deleted:
             return
         queue.close()
@@ -206,7 +222,6 @@ class VHost:
             queue.exclusive_owner.exclusive_queues.pop(queue, None)
         for consumer in queue.consumers.all():
             consumer.channel.cancel_by_broker(consumer)
-        self._remove_incoming(queue)
         self.node.errands.begin(self.node.store.delete(queue), None)
         self.node.release_credit(queue)
         self.node.remember_counters(queue)
@@ -279,18 +294,47 @@ class VHost:
             return destination.durable
         return isinstance(destination, Exchange) and destination.durable
 
-    def _remove_incoming(self, destination: Destination) -> None:
-        for binding in self._incoming.pop(destination, {}):
+    def bindings_of(self, destination: Destination) -> i64:
+        """How many lead to it or from it."""
+        count: i64 = len(self._incoming[destination]) if destination in self._incoming else 0
+        return count + len(destination.bindings) if isinstance(destination, Exchange) else count
+
+    def strip(self, destination: Destination, limit: i64) -> i64:
+        """Remove so many of the bindings from it and to it, at most; how many it were."""
+        stripped: list[Binding] = []
+        if isinstance(destination, Exchange):
+            for binding in destination.bindings.values():
+                if len(stripped) == limit:
+                    break
+                stripped.append(binding)
+            for binding in stripped:
+                self._forget_binding(destination, binding)
+        count: i64 = len(stripped)
+        for binding in self._some_to(destination, limit - count):
+            count += 1
             source = self.exchanges.get(binding.source)
-            if self._is_recorded(source, binding):
-                self.node.unrecord("binding", binding_key(binding))
-            self.node.events.binding("deleted", self.name, binding)
-            if source is not None and source.unbind(binding.identity) is not None:
+            # An exchange that goes with its last binding may have taken others with it.
+            if source is not None and binding.identity in source.bindings:
+                self._forget_binding(source, binding)
                 self._delete_if_unused(source)
+        if count > 0:
+            self.node.topology_changed()
+        return count
+
+    def _some_to(self, destination: Destination, limit: i64) -> list[Binding]:
+        some: list[Binding] = []
+        for binding in self._incoming.get(destination, {}):
+            if len(some) >= limit:
+                break
+            some.append(binding)
+        return some
 
     def _forget_binding(self, source: Exchange, binding: Binding) -> None:
         source.unbind(binding.identity)
-        del self._incoming[binding.destination][binding]
+        incoming = self._incoming[binding.destination]
+        del incoming[binding]
+        if not incoming:
+            del self._incoming[binding.destination]
         if self._is_recorded(source, binding):
             self.node.unrecord("binding", binding_key(binding))
         self.node.events.binding("deleted", self.name, binding)
@@ -315,9 +359,9 @@ class VHost:
         if changed is not None and before != (queue.policy, queue.operator_policy, queue.effective_policy):
             self.node.events.queue_policy(queue, changed)
 
-    def delete_queues(self, queues: list[Queue]) -> None:
+    def delete_queues(self, queues: list[Queue], waiter: Outlet | None) -> None:
         """With what they were in: a connection, or this virtual host."""
-        self.node.errands.begin(QueueSweep(self, queues), None)
+        self.node.errands.begin(QueueSweep(self, queues, []), waiter)
 
     def apply_exchange_policy(self, exchange: Exchange) -> None:
         policy, operator = self.policies.match("exchange", exchange.name)

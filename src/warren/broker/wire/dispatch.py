@@ -5,6 +5,8 @@ publish.py, consume.py, settle.py, declare_exchange.py, declare_queue.py and tra
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
@@ -29,6 +31,10 @@ from warren.errors import (
     SoftError,
     UnexpectedFrame,
 )
+
+# What a method costs, beside what is counted otherwise: those of basic, and the rest.
+_BASIC_UNITS: Final[i64] = 4
+_UNITS: Final[i64] = 20
 
 
 def decoded(method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method:
@@ -82,6 +88,7 @@ def receive_method(channel: Channel, method_id: i64, data: bytes, start: i64, en
             _fill_in_names(channel, method)
             method = interceptor.intercept(channel, method)
         _handle(channel, method)
+        channel.connection.node.errands.charge(_BASIC_UNITS if method_id >> 16 == 60 else _UNITS, channel.connection)
     except SoftError as error:
         channel.fail(error, method_id)
 
@@ -158,18 +165,17 @@ def _handle_basic(channel: Channel, method: methods.Method) -> None:
     elif isinstance(method, methods.BasicQos):
         consume.qos(channel, method)
     elif isinstance(method, methods.BasicRecover):
-        _recover(channel, method.requeue)
-        channel.connection.send(replies.recover_ok(channel.number))
+        _recover(channel, method.requeue, replies.recover_ok(channel.number))
     elif isinstance(method, methods.BasicRecoverAsync):
-        _recover(channel, method.requeue)
+        _recover(channel, method.requeue, b"")
     else:
         _refuse_unknown()
 
 
-def _recover(channel: Channel, requeue: bool) -> None:
+def _recover(channel: Channel, requeue: bool, answer: bytes) -> None:
     if not requeue:
         raise NotImplementedByBroker("requeue=false")
-    settle.recover(channel)
+    settle.recover(channel, answer)
 
 
 def _handle_queue(channel: Channel, method: methods.Method) -> None:
@@ -203,8 +209,7 @@ def _handle_exchange(channel: Channel, method: methods.Method) -> None:
 def _handle_channel(channel: Channel, method: methods.Method) -> None:
     send = channel.connection.send
     if isinstance(method, methods.ChannelClose):
-        channel.close()
-        send(replies.channel_close_ok(channel.number))
+        channel.close(replies.channel_close_ok(channel.number))
         channel.connection.forget_channel(channel)
     elif isinstance(method, methods.ChannelOpen):
         raise ChannelError("second 'channel.open' seen")

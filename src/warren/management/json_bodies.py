@@ -1,0 +1,93 @@
+"""The JSON that clients send: checked, and a long one read in pieces."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from warren.management.listing import Item
+from warren.management.pieces import Pace
+
+AT_ONCE: Final = 65536
+# For a unit.
+_CHARACTERS: Final = 100
+_BLANK: Final = re.compile(r"[ \t\n\r]*")
+LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+async def json_in(data: bytes, pace: Pace) -> Any:
+    """Raises ValueError also for what JSON cannot say: if it were kept, no answer that shows it could be written."""
+    if len(data) <= AT_ONCE or not data.lstrip().startswith(b"{"):
+        return _at_once(data)
+    return await _in_pieces(data, pace)
+
+
+def _at_once(data: bytes) -> Any:
+    value = json.loads(data, parse_constant=_no_number)
+    if LONE_SURROGATE.search(data):
+        # Mostly half of a pair that is whole; this finds out.
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+async def _in_pieces(data: bytes, pace: Pace) -> Any:
+    """The same for a long object: of its lists, entry by entry. To read 10 MB at once would take 100 ms."""
+    text = data.decode(json.detect_encoding(data), "surrogatepass")
+    may_be_lone = LONE_SURROGATE.search(data) is not None
+    decoder = json.JSONDecoder(parse_constant=_no_number)
+    value: Item = {}
+    at = _expected(text, 0, "{")
+    if text.startswith("}", at):
+        return _ended(text, at + 1, value)
+    while True:
+        if not text.startswith('"', at):
+            raise ValueError("expected a name")
+        name, at = decoder.raw_decode(text, at)
+        at = _expected(text, _blank(text, at), ":")
+        if text.startswith("[", at):
+            entries: list[Any] = []
+            at = _blank(text, at + 1)
+            while not text.startswith("]", at):
+                if entries:
+                    at = _expected(text, at, ",")
+                start = at
+                entry, at = decoder.raw_decode(text, at)
+                if may_be_lone:
+                    json.dumps(entry, ensure_ascii=False).encode()
+                entries.append(entry)
+                await pace.spend(2 + (at - start) // _CHARACTERS)
+                at = _blank(text, at)
+            value[name], at = entries, at + 1
+        else:
+            value[name], at = decoder.raw_decode(text, at)
+            if may_be_lone:
+                json.dumps(value[name], ensure_ascii=False).encode()
+        at = _blank(text, at)
+        if text.startswith("}", at):
+            return _ended(text, at + 1, value)
+        at = _expected(text, at, ",")
+
+
+def _blank(text: str, at: int) -> int:
+    """Where the next sign is."""
+    found = _BLANK.match(text, at)
+    return at if found is None else found.end()
+
+
+def _expected(text: str, at: int, sign: str) -> int:
+    """Behind the sign, and what is blank behind it."""
+    at = _blank(text, at)
+    if not text.startswith(sign, at):
+        raise ValueError(f"expected {sign} at {at}")
+    return _blank(text, at + 1)
+
+
+def _ended(text: str, at: int, value: Item) -> Item:
+    if _blank(text, at) != len(text):
+        raise ValueError("something follows the object")
+    return value
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
