@@ -271,7 +271,10 @@ def test_a_table_that_is_piped_is_as_wide_as_it_must_be(shell: Shell, broker: Br
 
 def in_a_terminal(columns: int, *arguments: str, typed: str = "", **variables: str) -> tuple[int, str]:
     """Exit code and all that is shown."""
-    primary, secondary = pty.openpty()
+    try:
+        primary, secondary = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"no pseudo-terminal can be opened here: {error}")
     termios.tcsetwinsize(secondary, (40, columns))
     process = subprocess.Popen(
         [sys.executable, "-m", "warren", *arguments],
