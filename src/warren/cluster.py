@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, Peer, now_ms
 from warren.server.listeners import bind
 from warren.server.membership import TRANSFER, Desk, nodes_of
+from warren.server.pacemaker import Pacemaker
 from warren.server.passing import Passage, Whereabouts
 from warren.server.passwords import Passwords
 from warren.server.soundness import damage_in
@@ -45,8 +45,6 @@ _HOLD_BACK: Final = 3.0
 _HAND_OVER: Final = 2.0
 # Between two attempts to reach the leader.
 _AGAIN: Final = 0.25
-# That recovery may take.
-_RECOVERY: Final = 600.0
 
 
 class ClusterNode:
@@ -436,32 +434,6 @@ class ClusterNode:
     def addresses(self) -> tuple[str, str]:
         http = self.config.http_port
         return name_of((self.config.host, self.config.amqp_port)), name_of((self.config.host, http))
-
-
-class Pacemaker:
-    """Renews the lease while what is on disk is read, for which the loop is not free: a large store must not cost its
-    node the lead. For so long only as such a thing may take."""
-
-    def __init__(self, config: Config, lease: int, is_recovered: threading.Event) -> None:
-        self._etcd = Etcd(config.etcd, config.cluster, max(1.0, config.lease_seconds / 4))
-        self._lease = lease
-        self._every = config.lease_seconds / 3
-        self._is_recovered = is_recovered
-        self._thread = threading.Thread(target=self._run, name="warren-pacemaker", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        end = time.monotonic() + _RECOVERY
-        while not self._is_recovered.wait(self._every) and time.monotonic() < end:
-            try:
-                self._etcd.keep_alive(self._lease)
-            except EtcdError as error:
-                log.warning("%s", error)
-        self._etcd.close()
-
-    def stop(self) -> None:
-        self._is_recovered.set()
-        self._thread.join()
 
 
 def _with_ports(config: Config) -> Config:
