@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, Final
 
 from warren import __version__
@@ -25,14 +26,18 @@ from warren.replication.election import Member, Request, Role
 from warren.server.etcd import Etcd, EtcdError
 from warren.server.folder import DataFolder, make_durably
 from warren.server.following import Following
+from warren.server.gate import Entrance, Gate
 from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, Peer, now_ms
 from warren.server.listeners import bind
 from warren.server.membership import TRANSFER, Desk, nodes_of
+from warren.server.origin import ClientOrigin
 from warren.server.pacemaker import Pacemaker
-from warren.server.passing import Passage, Whereabouts
+from warren.server.passing import Passage
 from warren.server.passwords import Passwords
+from warren.server.peers import VERSION, Whereabouts
 from warren.server.soundness import damage_in
+from warren.server.tls import NodeTls, etcd_context_of, reload_etcd
 from warren.store.inspect import MESSAGES
 
 log = logging.getLogger("warren.cluster")
@@ -43,8 +48,9 @@ _DISK_PATIENCE: Final = 5.0
 # Seconds in which one that has just resigned, or is not the one that an operator wants, leaves the place to others.
 _HOLD_BACK: Final = 3.0
 _HAND_OVER: Final = 2.0
-# Between two attempts to reach the leader.
+# Between two attempts to reach the leader, and how much longer after one that it refused.
 _AGAIN: Final = 0.25
+_REFUSED: Final = 2.0
 
 
 class ClusterNode:
@@ -65,7 +71,10 @@ class ClusterNode:
         self._messages = Path(config.data_dir) / MESSAGES
         self._passwords = Passwords()
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="warren-etcd")
-        self._replication: list[asyncio.Server] = []
+        self._replication: list[Entrance] = []
+        self._gate = Gate(self.config, 0)
+        self._tls = NodeTls(config) if config.has_cluster_tls else None
+        self._etcd_tls = etcd_context_of(config)
         self._passage: Passage | None = None
         self._following: Following | None = None
         self.assembly: Assembly | None = None
@@ -74,13 +83,14 @@ class ClusterNode:
         # None until somebody has looked.
         self._is_sound: bool | None = None
         self._desk: Desk | None = None
-        self._strangers: set[Peer] = set()
         self._asking: asyncio.Future[None] | None = None
         self._looking: asyncio.Future[list[str]] | None = None
         self._held_back_until = 0.0
         self._leaderless_since = 0.0
         self._followed_at = 0.0
         self._ticked_at = 0
+        # Why it does not follow the leader that there is.
+        self._obstacle = ""
         # Told when the role has changed: "leader", "follower".
         self.role = ""
         self.on_role: Callable[[str], None] = lambda role: None
@@ -96,9 +106,9 @@ class ClusterNode:
             self.identity = Identity(self._folder.path, self.config.cluster)
             self._new_member()
             await self._first_look()
-            sockets = bind(self.config.host, self.config.replication_port)
-            for each in sockets:
-                self._replication.append(await self.loop.create_server(self._new_peer, sock=each))
+            answering = None if self._tls is None else self._tls.answering
+            for each in bind(self.config.host, self.config.replication_port):
+                self._replication.append(self._gate.open(each, self._new_peer, answering))
         except BaseException:
             await self._close()
             raise
@@ -126,20 +136,42 @@ class ClusterNode:
         about = {
             "node": self.config.node_name,
             "version": __version__,
+            "speaks": VERSION,
+            "tls": self._tls is not None,
             "amqp": name_of((self.host, self.config.amqp_port)),
-            "http": "" if self.config.http_port < 0 else f"http://{name_of((self.host, self.config.http_port))}",
+            "http": self._http_address(),
             "replication": [self.host, self.config.replication_port],
             "role": "follower",
         }
         if self._desk is not None:
             self._threads.submit(self._desk.etcd.close)
-        etcd = Etcd(self.config.etcd, self.config.cluster, max(1.0, ttl / 4))
-        self._desk = Desk(etcd, self.identity.uuid, process, ttl, about)
+        self._desk = Desk(self._new_etcd(), self.identity.uuid, process, ttl, about)
+
+    def _new_etcd(self) -> Etcd:
+        config = self.config
+        return Etcd(config.etcd, config.cluster, max(1.0, config.lease_seconds / 4), self._etcd_tls)
+
+    def _http_address(self) -> str:
+        config = self.config
+        if config.http_port < 0:
+            return ""
+        return f"{'https' if config.http_tls else 'http'}://{name_of((self.host, config.http_port))}"
 
     @property
     def desk(self) -> Desk:
         assert self._desk is not None
         return self._desk
+
+    def reload(self) -> None:
+        """The configuration has changed in place: what can follow follows."""
+        if self._tls is not None:
+            self._tls.reload(self.config)
+        if self._etcd_tls is not None:
+            reload_etcd(self._etcd_tls, self.config)
+        if self._passage is not None:
+            self._passage.reload(self.config)
+        if self.assembly is not None:
+            self.assembly.reload()
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -151,8 +183,8 @@ class ClusterNode:
         await self._close()
 
     async def _close(self) -> None:
-        for server in self._replication:
-            server.close()
+        for entrance in self._replication:
+            entrance.close()
         try:
             if self._desk is not None and self._desk.lease:
                 await self.loop.run_in_executor(self._threads, self._desk.etcd.revoke, self._desk.lease)
@@ -262,7 +294,7 @@ class ClusterNode:
         leadership = Leadership(member, set(member.view.members), self._present(), self.loop)
         self._leadership = leadership
         assembly = Assembly(self.config, self._passwords, leadership, self._nodes)
-        pacemaker = Pacemaker(self.config, self.desk.lease, leadership.is_recovered)
+        pacemaker = Pacemaker(self._new_etcd(), self.desk.lease, self.config.lease_seconds / 3, leadership.is_recovered)
         starting = asyncio.ensure_future(assembly.start())
         while not starting.done():
             # Meanwhile followers join, and the lease goes on.
@@ -353,40 +385,51 @@ class ClusterNode:
         self._became("follower")
 
     def _new_peer(self) -> Peer:
-        return Peer(lambda: self.desk.secret, lambda: self._leadership, self._adopt, self._strangers)
+        return Peer(lambda: self.desk.secret, lambda: self._leadership, self._adopt, self._gate)
 
-    def _adopt(self, transport: asyncio.Transport, peer: tuple[str, int], data: bytes) -> None:
+    def _adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         if self.assembly is None:
             transport.close()
         else:
-            self.assembly.server.adopt(transport, peer, data)
+            self.assembly.server.adopt(transport, origin, data)
 
     # -- following -------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         if self._passage is None:
-            self._passage = Passage(self.identity.uuid, lambda: self.desk.secret, self._leader)
-            await self._passage.open(self.config.host, self.config.amqp_port, self.config.http_port)
+            self._passage = Passage(self.identity.uuid, lambda: self.desk.secret, self._leader, self._calling)
+            await self._passage.open(self.config)
         view, leader = self.member.view, self._leader()
         if view is None or view.leader is None or leader is None or view.leader.uuid == self.identity.uuid:
             return
         self._became("follower")
         self._passage.leave(leader.process)
-        if self._following is not None and self._following.process != leader.process:
+        if self._following is not None and self._following.leader.process != leader.process:
             self._following.stop()
+            return
+        obstacle = leader.obstacle(self._tls is not None)
+        if obstacle != self._obstacle:
+            self._obstacle = obstacle
+            if obstacle:
+                log.error("this node does not follow: %s", obstacle)
+        if obstacle:
             return
         if self._following is None and time.monotonic() - self._followed_at > _AGAIN:
             self._is_sound = None
             self._followed_at = time.monotonic()
             self._following = Following(
-                leader.process,
-                leader.replication,
+                leader,
                 self.desk.secret,
                 self.identity.uuid,
                 self.identity,
                 self._messages,
                 self._ended,
+                self._calling,
             )
+
+    @property
+    def _calling(self) -> SSLContext | None:
+        return None if self._tls is None else self._tls.calling
 
     def _nodes(self) -> list[dict[str, object]]:
         """As the leader knows them now."""
@@ -409,7 +452,13 @@ class ClusterNode:
         if value is None:
             return None
         host, port = value["replication"]
-        return Whereabouts(str(value["process"]), (str(host), int(port)), str(value["http"]))
+        return Whereabouts(
+            str(value["process"]),
+            (str(host), int(port)),
+            str(value["http"]),
+            int(value.get("speaks", 1)),
+            bool(value.get("tls")),
+        )
 
     def _ended(self, following: Following) -> None:
         """In the follower's thread."""
@@ -419,6 +468,8 @@ class ClusterNode:
     def _lost_leader(self, following: Following) -> None:
         if self._following is following:
             self._following = None
+            if following.is_refused:
+                self._followed_at = time.monotonic() + _REFUSED
             self.member.hurry()
 
     async def _stop_following(self) -> None:
@@ -448,7 +499,9 @@ def _with_ports(config: Config) -> Config:
             each.close()
         return number
 
-    changes: dict[str, Any] = {name: chosen(getattr(config, name)) for name in ("amqp_port", "replication_port")}
+    changes: dict[str, Any] = {
+        name: chosen(getattr(config, name)) for name in ("amqp_port", "tls_port", "replication_port")
+    }
     if config.http_port == 0:
         changes["http_port"] = chosen(0)
     return replace(config, **changes)

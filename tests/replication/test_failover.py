@@ -17,6 +17,7 @@ import pytest
 
 from tests.replication.real_nodes import CLUSTER, Cluster, EtcdServer, NodeProcess, connect, wait_for
 from warren.server.etcd import Etcd
+from warren.server.peers import VERSION
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
@@ -27,7 +28,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path, 3)
+    cluster = Cluster.new(tmp_path, 3)
     try:
         cluster.wait_in_sync(3)
         yield cluster
@@ -252,3 +253,38 @@ def test_hanging_up_ends_neither_leader_nor_follower(cluster: Cluster) -> None:
         assert "needs a restart" not in said
         assert node.process is not None
         assert node.process.poll() is None
+
+
+# -- upgrades ----------------------------------------------------------------------------------------------------------
+
+
+def speaking(node: NodeProcess, version: int) -> NodeProcess:
+    """As if it were of another release."""
+    node.prelude = f"import warren.server.peers as peers\npeers.VERSION = {version}"
+    return node
+
+
+def test_nodes_of_two_releases_work_together_and_of_three_do_not(etcd: EtcdServer, tmp_path: Path) -> None:
+    cluster = Cluster(etcd, [speaking(NodeProcess(etcd, tmp_path / "old"), VERSION - 1)])
+    try:
+        old = cluster.nodes[0]
+        wait_for(lambda: old.roles() == ["leader"], 60, "the old node's lead")
+        new = NodeProcess(etcd, tmp_path / "new").start()
+        cluster.nodes.append(new)
+        cluster.wait_in_sync(2, 60)
+        far = speaking(NodeProcess(etcd, tmp_path / "far"), VERSION + 1).start()
+        cluster.nodes.append(far)
+        wait_for(lambda: "upgrade by one minor release at a time" in far.errors.read_text(), 60, "a refusal")
+        far.kill()
+        publisher = Publisher([new.amqp_port])
+        publisher.publish(5)
+        publisher.close()
+        assert cluster.command("transfer").returncode == 0
+        wait_for(lambda: new.roles()[-1] == "leader", 60, "the new node's lead")
+        cluster.wait_in_sync(2, 60)
+        publisher = Publisher([old.amqp_port])
+        publisher.publish(5)
+        publisher.close()
+        assert len(drained([old.amqp_port])) == 10
+    finally:
+        cluster.stop()

@@ -7,7 +7,6 @@ import threading
 import time
 from typing import Final
 
-from warren.config import Config
 from warren.server.etcd import Etcd, EtcdError
 
 log = logging.getLogger("warren.cluster")
@@ -20,10 +19,11 @@ class Pacemaker:
     """Renews the lease while what is on disk is read, for which the loop is not free: a large store must not cost its
     node the lead. For so long only as such a thing may take."""
 
-    def __init__(self, config: Config, lease: int, is_recovered: threading.Event) -> None:
-        self._etcd = Etcd(config.etcd, config.cluster, max(1.0, config.lease_seconds / 4))
+    def __init__(self, etcd: Etcd, lease: int, every: float, is_recovered: threading.Event) -> None:
+        self._etcd = etcd
         self._lease = lease
-        self._every = config.lease_seconds / 3
+        # Seconds.
+        self._every = every
         self._is_recovered = is_recovered
         self._thread = threading.Thread(target=self._run, name="warren-pacemaker", daemon=True)
         self._thread.start()
