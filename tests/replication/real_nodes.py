@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -12,13 +11,18 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import pika
 import trustme
 
-CLUSTER = "orders"
-LEASE_SECONDS = 3
+from warren.config import load
+from warren.server.etcd import Etcd, EtcdError
+from warren.server.membership import nodes_of
+from warren.server.tls import etcd_context_of
+
+CLUSTER: Final = "orders"
+LEASE_SECONDS: Final = 3
 
 
 def free_port() -> int:
@@ -63,6 +67,18 @@ class Certificates:
         return [f"--{kind}-ca", self.ca, f"--{kind}-cert", self.cert, f"--{kind}-key", self.key]
 
 
+@dataclass(frozen=True)
+class Machine:
+    """Where a process runs: this one, or a namespace of a network of its own."""
+
+    host: str = "127.0.0.1"
+    # What its commands begin with.
+    prefix: tuple[str, ...] = ()
+
+
+THIS: Final = Machine()
+
+
 class EtcdServer:
     def __init__(self, folder: Path, certificates: Certificates | None = None) -> None:
         self.folder = folder
@@ -96,12 +112,24 @@ class EtcdServer:
         self._process.wait()
 
 
+class EtcdSource(Protocol):
+    """One etcd, or several that are one."""
+
+    options: list[str]
+
+    def stop(self) -> None: ...
+
+
 class NodeProcess:
-    def __init__(self, etcd: EtcdServer, folder: Path, *options: str, cluster: str = CLUSTER) -> None:
+    def __init__(
+        self, etcd: EtcdSource, folder: Path, *options: str, cluster: str = CLUSTER, machine: Machine = THIS
+    ) -> None:
         self.folder = folder
+        self.machine = machine
         self.amqp_port, self.http_port, self.tls_port = free_port(), free_port(), free_port()
         self._options = [
-            "serve", "--data-dir", str(folder), "--cluster", cluster, *etcd.options, "--replication-port", "0",
+            "serve", "--host", machine.host, "--data-dir", str(folder), "--cluster", cluster, *etcd.options,
+            "--replication-port", "0",
             "--amqp-port", str(self.amqp_port), "--http-port", str(self.http_port), "--tls-port", str(self.tls_port),
             "--lease-seconds", str(LEASE_SECONDS), *options,
         ]  # fmt: skip
@@ -114,10 +142,14 @@ class NodeProcess:
     def start(self) -> NodeProcess:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         main = f"{self.prelude}\nfrom warren.cli.main import main\nmain()"
-        command = [sys.executable, "-c", main, *self._options]
+        command = [*self.machine.prefix, sys.executable, "-c", main, *self._options]
         with self.output.open("ab") as out, self.errors.open("ab") as errors:
             self.process = subprocess.Popen(command, stdout=out, stderr=errors, env=environment)
         return self
+
+    @property
+    def address(self) -> str:
+        return f"{self.machine.host}:{self.amqp_port}"
 
     def roles(self) -> list[str]:
         """Those that it has had, in order."""
@@ -140,10 +172,12 @@ class NodeProcess:
 
 
 class Cluster:
-    def __init__(self, etcd: EtcdServer, nodes: list[NodeProcess]) -> None:
+    def __init__(self, etcd: EtcdSource, nodes: list[NodeProcess]) -> None:
         """Begins with the first of them."""
         self.etcd = etcd
         self.nodes = nodes
+        config = load(None, {}, dict(zip(map(_option_of, etcd.options[::2]), etcd.options[1::2], strict=True)))
+        self._looking = Etcd(config.etcd, CLUSTER, 2.0, etcd_context_of(config))
         try:
             done = self.command("init", "--data-dir", str(self.nodes[0].folder))
             assert done.returncode == 0, done.stderr
@@ -168,10 +202,17 @@ class Cluster:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
+    def replication_address(self) -> tuple[str, int]:
+        """The leader's."""
+        host, port = self._looking.read()["leader"]["value"]["replication"]
+        return str(host), int(port)
+
     def status(self) -> list[dict[str, Any]]:
-        done = self.command("status", "--json")
-        nodes: list[dict[str, Any]] = json.loads(done.stdout)["nodes"] if done.returncode == 0 else []
-        return nodes
+        """Of no node when etcd does not answer."""
+        try:
+            return nodes_of(self._looking.read())
+        except EtcdError:
+            return []
 
     def wait_in_sync(self, count: int, seconds: float = 40) -> None:
         def is_so() -> bool:
@@ -188,14 +229,14 @@ class Cluster:
 
         def found() -> NodeProcess | None:
             amqp = {node["amqp"] for node in self.status() if node["role"] == "leader"}
-            return next((node for node in self.nodes if f"127.0.0.1:{node.amqp_port}" in amqp), None)
+            return next((node for node in self.nodes if node.address in amqp), None)
 
         leader = wait_for(found, 40, "a leader")
         assert isinstance(leader, NodeProcess)
         return leader
 
     def uuid_of(self, node: NodeProcess) -> str:
-        return next(str(each["uuid"]) for each in self.status() if each["amqp"] == f"127.0.0.1:{node.amqp_port}")
+        return next(str(each["uuid"]) for each in self.status() if each["amqp"] == node.address)
 
     def followers(self) -> list[NodeProcess]:
         leader = self.leader()
@@ -204,7 +245,12 @@ class Cluster:
     def stop(self) -> None:
         for node in self.nodes:
             node.kill()
+        self._looking.close()
         self.etcd.stop()
+
+
+def _option_of(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
 
 
 def connect(ports: list[int], seconds: float = 30) -> pika.BlockingConnection:

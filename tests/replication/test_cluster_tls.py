@@ -15,10 +15,9 @@ import pika
 import pytest
 from pika.credentials import ExternalCredentials
 
-from tests.replication.real_nodes import CLUSTER, Certificates, Cluster, NodeProcess, wait_for
+from tests.replication.real_nodes import Certificates, Cluster, NodeProcess, wait_for
 from warren.config import load
 from warren.errors import WarrenError
-from warren.server.etcd import Etcd
 from warren.server.origin import ClientOrigin
 from warren.server.peers import FOLLOW, VERSION, Greeting
 from warren.server.tls import NodeTls, etcd_context_of
@@ -113,9 +112,7 @@ def test_all_that_a_cluster_says_is_encrypted(cluster: Cluster, certificates: Ce
 def test_who_shows_no_certificate_of_the_cluster_gets_nothing(
     cluster: Cluster, certificates: Certificates, tmp_path: Path
 ) -> None:
-    etcd = Etcd([cluster.etcd.url], CLUSTER, 5, etcd_context_of(of_cluster(cluster.etcd.options)))
-    address = tuple(etcd.read()["leader"]["value"]["replication"])
-    etcd.close()
+    address = cluster.replication_address()
     greeting = Greeting.new(FOLLOW, "x", VERSION).encode()
     with socket.create_connection(address, timeout=60) as stranger:
         stranger.sendall(greeting)
@@ -164,12 +161,6 @@ def heard(connection: socket.socket) -> bytes:
     except ConnectionError:
         pass
     return found
-
-
-def of_cluster(options: list[str]) -> Any:
-    return load(
-        None, {}, {name[2:].replace("-", "_"): value for name, value in zip(options[::2], options[1::2], strict=True)}
-    )
 
 
 def test_where_a_client_came_from_is_told_and_understood_in_any_pieces() -> None:
