@@ -105,6 +105,7 @@ class ClusterNode:
             make_durably(self._messages)
             self.identity = Identity(self._folder.path, self.config.cluster)
             self._new_member()
+            await self._wait_for_namesake()
             await self._first_look()
             answering = None if self._tls is None else self._tls.answering
             for each in bind(self.config.host, self.config.replication_port):
@@ -114,13 +115,26 @@ class ClusterNode:
             raise
         self._task = asyncio.create_task(self._live(), name="warren-cluster")
 
+    async def _wait_for_namesake(self) -> None:
+        """A process with this node's name and another folder. One that was here before and has moved, with its disk, is
+        gone when its lease has ended. Otherwise one of the two folders is a copy, and what the one acknowledges the
+        other would lead without."""
+        name, end = f"members/{self.identity.uuid}", time.monotonic() + 2 * self.config.lease_seconds + 5
+        while True:
+            keys = await self.loop.run_in_executor(self._threads, self.desk.etcd.read)
+            if name not in keys or keys[name]["value"].get("place") == self.identity.place:
+                return
+            if time.monotonic() > end:
+                raise WarrenError(
+                    f"another process runs as this node, {self.identity.uuid}: {self.config.data_dir} is a copy of its "
+                    "folder, and a new node begins with an empty one"
+                )
+            await asyncio.sleep(_AGAIN)
+
     async def _first_look(self) -> None:
         request = self.member.next_request(now_ms())
         assert request is not None
-        try:
-            answer = await self.loop.run_in_executor(self._threads, self.desk.carry_out, request)
-        except EtcdError as error:
-            raise WarrenError(str(error)) from error
+        answer = await self.loop.run_in_executor(self._threads, self.desk.carry_out, request)
         self.member.answered(request, answer, now_ms())
         if not self.desk.secret:
             raise WarrenError(
@@ -135,6 +149,7 @@ class ClusterNode:
         self.member = Member(self.identity.uuid, process, ttl * 1000)
         about = {
             "node": self.config.node_name,
+            "place": self.identity.place,
             "version": __version__,
             "speaks": VERSION,
             "tls": self._tls is not None,
