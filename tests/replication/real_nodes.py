@@ -151,6 +151,10 @@ class NodeProcess:
     def address(self) -> str:
         return f"{self.machine.host}:{self.amqp_port}"
 
+    @property
+    def http_url(self) -> str:
+        return f"http://{self.machine.host}:{self.http_port}"
+
     def roles(self) -> list[str]:
         """Those that it has had, in order."""
         lines = self.output.read_text().splitlines() if self.output.exists() else []
