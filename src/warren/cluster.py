@@ -82,6 +82,10 @@ class ClusterNode:
         self._task: asyncio.Task[None] | None = None
         # None until somebody has looked.
         self._is_sound: bool | None = None
+        # How often the files may have become others.
+        self._copies = 0
+        # What etcd said last when it did not answer.
+        self._trouble = ""
         self._desk: Desk | None = None
         self._asking: asyncio.Future[None] | None = None
         self._looking: asyncio.Future[list[str]] | None = None
@@ -158,9 +162,13 @@ class ClusterNode:
             "replication": [self.host, self.config.replication_port],
             "role": "follower",
         }
-        if self._desk is not None:
-            self._threads.submit(self._desk.etcd.close)
+        before = self._desk
+        if before is not None:
+            self._threads.submit(before.etcd.close)
         self._desk = Desk(self._new_etcd(), self.identity.uuid, process, ttl, about)
+        if before is not None:
+            # Who calls meanwhile is to be met with the secret, not with none.
+            self._desk.secret = before.secret
 
     def _new_etcd(self) -> Etcd:
         config = self.config
@@ -244,12 +252,17 @@ class ClusterNode:
         try:
             answer = await self.loop.run_in_executor(self._threads, desk.carry_out, request)
         except EtcdError as error:
-            log.warning("%s", error)
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                log.warning("%s", error)
             member.failed(request, now_ms())
         except RuntimeError:
             # The node is being closed.
             return
         else:
+            if self._trouble:
+                self._trouble = ""
+                log.info("etcd answers again")
             member.answered(request, answer, now_ms())
 
     def _may_try(self) -> bool:
@@ -267,14 +280,21 @@ class ClusterNode:
         if view.members == {self.identity.uuid}:
             # Damaged or not, nobody has more.
             return True
-        if self._is_sound is None and self._following is None and self._looking is None:
-            self._looking = self.loop.run_in_executor(None, damage_in, self._messages)
-            self._looking.add_done_callback(self._looked)
+        if self._following is not None and self._following.has_begun:
+            return False
+        self._look_for_damage()
         return self._is_sound is True
 
-    def _looked(self, found: asyncio.Future[list[str]]) -> None:
+    def _look_for_damage(self) -> None:
+        if self._is_sound is None and self._looking is None:
+            copies = self._copies
+            self._looking = self.loop.run_in_executor(None, damage_in, self._messages)
+            self._looking.add_done_callback(lambda found: self._looked(found, copies))
+
+    def _looked(self, found: asyncio.Future[list[str]], copies: int) -> None:
         self._looking = None
-        if found.cancelled():
+        if found.cancelled() or copies != self._copies:
+            # The files are others by now.
             return
         for line in found.result():
             log.error("this node does not lead: %s", line)
@@ -395,6 +415,7 @@ class ClusterNode:
         failure = assembly.server.failure.result() if assembly.server.failure.done() else None
         if isinstance(failure, OSError):
             raise failure
+        self._copies += 1
         self._is_sound = None
         self._new_member()
         self._became("follower")
@@ -430,7 +451,6 @@ class ClusterNode:
         if obstacle:
             return
         if self._following is None and time.monotonic() - self._followed_at > _AGAIN:
-            self._is_sound = None
             self._followed_at = time.monotonic()
             self._following = Following(
                 leader,
@@ -485,6 +505,13 @@ class ClusterNode:
             self._following = None
             if following.is_refused:
                 self._followed_at = time.monotonic() + _REFUSED
+            if following.has_begun:
+                self._copies += 1
+                self._is_sound = None
+            view = self.member.view
+            if view is not None and self.identity.uuid in view.members:
+                # It may have to lead when the leader's lease has ended: that is time to look.
+                self._look_for_damage()
             self.member.hurry()
 
     async def _stop_following(self) -> None:

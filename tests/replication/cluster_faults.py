@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import pairwise
@@ -38,6 +39,8 @@ from warren.amqp import methods
 NODES: Final = ("n1", "n2", "n3")
 ETCDS: Final = ("e1", "e2", "e3")
 SPARE: Final = "n4"
+# Seconds without another leader before a fault begins or is judged.
+_CALM: Final = 3.0
 _DISK_BYTES: Final = 256 * 1024 * 1024
 # In a node: files beside its folder that make its disk hang, or its clock go wrong by so many seconds.
 _PRELUDE: Final = """
@@ -76,7 +79,7 @@ class Etcds:
                 "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer,
                 "--initial-advertise-peer-urls", peer, "--initial-cluster", together, "--unsafe-no-fsync",
                 # Many processes share few cores here.
-                "--heartbeat-interval", "150", "--election-timeout", "1500",
+                "--heartbeat-interval", "100", "--election-timeout", "1000", "--pre-vote",
             ]
             for name, machine, url, peer in zip(ETCDS, machines, self.urls, peers, strict=True)
         }  # fmt: skip
@@ -192,7 +195,25 @@ class Stage:
         return [name for name in NODES if name != leader]
 
     def settle(self) -> None:
-        self.cluster.wait_in_sync(len(NODES), 120)
+        """All in sync, and for a while: where wires are mended, etcd may elect once more."""
+        since, leader = time.monotonic(), ""
+        while leader == "" or time.monotonic() - since < _CALM:
+            self.cluster.wait_in_sync(len(NODES), 120)
+            if self.leader() != leader:
+                since, leader = time.monotonic(), self.leader()
+            time.sleep(0.2)
+
+    def _wait_alone(self) -> None:
+        """Until the leader knows of every client that it has gone: those behind a cut wire are missed later."""
+
+        def is_alone() -> bool:
+            leader = self.cluster.leader()
+            request = urllib.request.Request(f"http://{leader.machine.host}:{leader.http_port}/api/connections")
+            request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return bool(json.load(answer) == [])
+
+        wait_for(is_alone, 120, "the end of the clients' connections")
 
     # -- one fault -------------------------------------------------------------------------------------------------
 
@@ -222,6 +243,7 @@ class Stage:
         finally:
             clients.stop()
             gap = watchman.end()
+        self._wait_alone()
         drain(clients, self.by_name[self.followers()[0]].amqp_port)
         verdict = check(history, DEAD_LETTERS)
         complaints = [line for node in self.cluster.nodes for line in traceback_in(node.errors.read_text())]

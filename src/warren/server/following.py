@@ -46,6 +46,8 @@ class Following:
         self._tls = tls
         # The leader was reached, and one does not believe the other: that is not mended by calling again at once.
         self.is_refused = False
+        # Its files may be others than before.
+        self.has_begun = False
         self._socket: socket.socket | None = None
         self._is_over = False
         self.failure: OSError | None = None
@@ -67,8 +69,10 @@ class Following:
     def _run(self) -> None:
         try:
             self._follow()
+        except ssl.SSLEOFError as error:
+            log.info("the leader is gone: %s", error)
         except (Stranger, Fenced, Garbled, ssl.SSLError) as error:
-            self.is_refused = not self.machine.is_streaming
+            self.is_refused = isinstance(error, (Stranger, ssl.SSLError))
             log.warning("following %s:%d ends: %s", *self.leader.replication, error)
         except OSError as error:
             if not self._is_over:
@@ -111,6 +115,7 @@ class Following:
         return connection
 
     def _take(self, connection: socket.socket, splitter: Splitter, data: bytes) -> None:
+        self.has_begun = True
         answers = b""
         for message in splitter.feed(data):
             answers += b"".join(answer.encode() for answer in self.machine.receive(message))
