@@ -29,7 +29,7 @@ from typing import Final
 
 from tests.faults.checker import check
 from tests.faults.history import History
-from tests.faults.kill9_client import Client, Gone
+from tests.faults.kill9_client import Client, Gone, publish_frames
 from tests.faults.kill9_load import DEAD_LETTERS, Load, declare_topology, drain
 from tests.replication.cluster_kills import FENCE, traceback_in
 from tests.replication.network import Network, command, is_inside, obstacle
@@ -39,6 +39,7 @@ from warren.amqp import methods
 NODES: Final = ("n1", "n2", "n3")
 ETCDS: Final = ("e1", "e2", "e3")
 SPARE: Final = "n4"
+PROBE: Final = "probe"
 # Seconds without another leader before a fault begins or is judged.
 _CALM: Final = 3.0
 _DISK_BYTES: Final = 256 * 1024 * 1024
@@ -124,7 +125,7 @@ class Clients(Load):
 
 
 class Watchman:
-    """Asks every node, all the time, something whose answer waits for durability."""
+    """Publishes by way of every node, all the time, and waits for each confirm."""
 
     def __init__(self, nodes: list[NodeProcess]) -> None:
         self.answers: list[float] = [time.monotonic()]
@@ -136,8 +137,11 @@ class Watchman:
     def _ask(self, node: NodeProcess) -> None:
         while not self._is_over.is_set():
             with suppress(Gone, AssertionError), Client(node.amqp_port, "", node.machine.host, 4.0) as client:
+                client.declare(PROBE, {"x-max-length": 1})
+                client.confirm_select()
                 while not self._is_over.wait(0.1):
-                    client.ask(methods.QueuePurge(queue=FENCE), methods.QueuePurgeOk)
+                    client.send(publish_frames("", PROBE, "probe", b""))
+                    client.wait_for(methods.BasicAck)
                     self.answers.append(time.monotonic())
             self._is_over.wait(0.1)
 

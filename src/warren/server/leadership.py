@@ -183,7 +183,7 @@ class Leadership:
     async def _copy(self, peer: Peer, link: Link, have: dict[str, bytes]) -> None:
         """Files are read and compared off the loop, and sent as fast as the follower takes them."""
         assert self._disk is not None
-        parts = copy_differences(self._disk, peer.files, have)
+        parts = copy_differences(self._disk, self._disk.digests, peer.files, have)
         copied = 0
         try:
             while (part := await self.loop.run_in_executor(None, next, parts, None)) is not None:
