@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, Final
 
 from warren import __version__
@@ -26,13 +26,18 @@ from warren.replication.election import Member, Request, Role
 from warren.server.etcd import Etcd, EtcdError
 from warren.server.folder import DataFolder, make_durably
 from warren.server.following import Following
+from warren.server.gate import Entrance, Gate
 from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, Peer, now_ms
 from warren.server.listeners import bind
 from warren.server.membership import TRANSFER, Desk, nodes_of
-from warren.server.passing import Passage, Whereabouts
+from warren.server.origin import ClientOrigin
+from warren.server.pacemaker import Pacemaker
+from warren.server.passing import Passage
 from warren.server.passwords import Passwords
+from warren.server.peers import VERSION, Whereabouts
 from warren.server.soundness import damage_in
+from warren.server.tls import NodeTls, etcd_context_of, reload_etcd
 from warren.store.inspect import MESSAGES
 
 log = logging.getLogger("warren.cluster")
@@ -43,10 +48,9 @@ _DISK_PATIENCE: Final = 5.0
 # Seconds in which one that has just resigned, or is not the one that an operator wants, leaves the place to others.
 _HOLD_BACK: Final = 3.0
 _HAND_OVER: Final = 2.0
-# Between two attempts to reach the leader.
+# Between two attempts to reach the leader, and how much longer after one that it refused.
 _AGAIN: Final = 0.25
-# That recovery may take.
-_RECOVERY: Final = 600.0
+_REFUSED: Final = 2.0
 
 
 class ClusterNode:
@@ -67,7 +71,10 @@ class ClusterNode:
         self._messages = Path(config.data_dir) / MESSAGES
         self._passwords = Passwords()
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="warren-etcd")
-        self._replication: list[asyncio.Server] = []
+        self._replication: list[Entrance] = []
+        self._gate = Gate(self.config, 0)
+        self._tls = NodeTls(config) if config.has_cluster_tls else None
+        self._etcd_tls = etcd_context_of(config)
         self._passage: Passage | None = None
         self._following: Following | None = None
         self.assembly: Assembly | None = None
@@ -75,14 +82,19 @@ class ClusterNode:
         self._task: asyncio.Task[None] | None = None
         # None until somebody has looked.
         self._is_sound: bool | None = None
+        # How often the files may have become others.
+        self._copies = 0
+        # What etcd said last when it did not answer.
+        self._trouble = ""
         self._desk: Desk | None = None
-        self._strangers: set[Peer] = set()
         self._asking: asyncio.Future[None] | None = None
         self._looking: asyncio.Future[list[str]] | None = None
         self._held_back_until = 0.0
         self._leaderless_since = 0.0
         self._followed_at = 0.0
         self._ticked_at = 0
+        # Why it does not follow the leader that there is.
+        self._obstacle = ""
         # Told when the role has changed: "leader", "follower".
         self.role = ""
         self.on_role: Callable[[str], None] = lambda role: None
@@ -97,22 +109,36 @@ class ClusterNode:
             make_durably(self._messages)
             self.identity = Identity(self._folder.path, self.config.cluster)
             self._new_member()
+            await self._wait_for_namesake()
             await self._first_look()
-            sockets = bind(self.config.host, self.config.replication_port)
-            for each in sockets:
-                self._replication.append(await self.loop.create_server(self._new_peer, sock=each))
+            answering = None if self._tls is None else self._tls.answering
+            for each in bind(self.config.host, self.config.replication_port):
+                self._replication.append(self._gate.open(each, self._new_peer, answering))
         except BaseException:
             await self._close()
             raise
         self._task = asyncio.create_task(self._live(), name="warren-cluster")
 
+    async def _wait_for_namesake(self) -> None:
+        """A process with this node's name and another folder. One that was here before and has moved, with its disk, is
+        gone when its lease has ended. Otherwise one of the two folders is a copy, and what the one acknowledges the
+        other would lead without."""
+        name, end = f"members/{self.identity.uuid}", time.monotonic() + 2 * self.config.lease_seconds + 5
+        while True:
+            keys = await self.loop.run_in_executor(self._threads, self.desk.etcd.read)
+            if name not in keys or keys[name]["value"].get("place") == self.identity.place:
+                return
+            if time.monotonic() > end:
+                raise WarrenError(
+                    f"another process runs as this node, {self.identity.uuid}: {self.config.data_dir} is a copy of its "
+                    "folder, and a new node begins with an empty one"
+                )
+            await asyncio.sleep(_AGAIN)
+
     async def _first_look(self) -> None:
         request = self.member.next_request(now_ms())
         assert request is not None
-        try:
-            answer = await self.loop.run_in_executor(self._threads, self.desk.carry_out, request)
-        except EtcdError as error:
-            raise WarrenError(str(error)) from error
+        answer = await self.loop.run_in_executor(self._threads, self.desk.carry_out, request)
         self.member.answered(request, answer, now_ms())
         if not self.desk.secret:
             raise WarrenError(
@@ -127,21 +153,48 @@ class ClusterNode:
         self.member = Member(self.identity.uuid, process, ttl * 1000)
         about = {
             "node": self.config.node_name,
+            "place": self.identity.place,
             "version": __version__,
+            "speaks": VERSION,
+            "tls": self._tls is not None,
             "amqp": name_of((self.host, self.config.amqp_port)),
-            "http": "" if self.config.http_port < 0 else f"http://{name_of((self.host, self.config.http_port))}",
+            "http": self._http_address(),
             "replication": [self.host, self.config.replication_port],
             "role": "follower",
         }
-        if self._desk is not None:
-            self._threads.submit(self._desk.etcd.close)
-        etcd = Etcd(self.config.etcd, self.config.cluster, max(1.0, ttl / 4))
-        self._desk = Desk(etcd, self.identity.uuid, process, ttl, about)
+        before = self._desk
+        if before is not None:
+            self._threads.submit(before.etcd.close)
+        self._desk = Desk(self._new_etcd(), self.identity.uuid, process, ttl, about)
+        if before is not None:
+            # Who calls meanwhile is to be met with the secret, not with none.
+            self._desk.secret = before.secret
+
+    def _new_etcd(self) -> Etcd:
+        config = self.config
+        return Etcd(config.etcd, config.cluster, max(1.0, config.lease_seconds / 4), self._etcd_tls)
+
+    def _http_address(self) -> str:
+        config = self.config
+        if config.http_port < 0:
+            return ""
+        return f"{'https' if config.http_tls else 'http'}://{name_of((self.host, config.http_port))}"
 
     @property
     def desk(self) -> Desk:
         assert self._desk is not None
         return self._desk
+
+    def reload(self) -> None:
+        """The configuration has changed in place: what can follow follows."""
+        if self._tls is not None:
+            self._tls.reload(self.config)
+        if self._etcd_tls is not None:
+            reload_etcd(self._etcd_tls, self.config)
+        if self._passage is not None:
+            self._passage.reload(self.config)
+        if self.assembly is not None:
+            self.assembly.reload()
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -153,8 +206,8 @@ class ClusterNode:
         await self._close()
 
     async def _close(self) -> None:
-        for server in self._replication:
-            server.close()
+        for entrance in self._replication:
+            entrance.close()
         try:
             if self._desk is not None and self._desk.lease:
                 await self.loop.run_in_executor(self._threads, self._desk.etcd.revoke, self._desk.lease)
@@ -199,12 +252,17 @@ class ClusterNode:
         try:
             answer = await self.loop.run_in_executor(self._threads, desk.carry_out, request)
         except EtcdError as error:
-            log.warning("%s", error)
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                log.warning("%s", error)
             member.failed(request, now_ms())
         except RuntimeError:
             # The node is being closed.
             return
         else:
+            if self._trouble:
+                self._trouble = ""
+                log.info("etcd answers again")
             member.answered(request, answer, now_ms())
 
     def _may_try(self) -> bool:
@@ -222,14 +280,21 @@ class ClusterNode:
         if view.members == {self.identity.uuid}:
             # Damaged or not, nobody has more.
             return True
-        if self._is_sound is None and self._following is None and self._looking is None:
-            self._looking = self.loop.run_in_executor(None, damage_in, self._messages)
-            self._looking.add_done_callback(self._looked)
+        if self._following is not None and self._following.has_begun:
+            return False
+        self._look_for_damage()
         return self._is_sound is True
 
-    def _looked(self, found: asyncio.Future[list[str]]) -> None:
+    def _look_for_damage(self) -> None:
+        if self._is_sound is None and self._looking is None:
+            copies = self._copies
+            self._looking = self.loop.run_in_executor(None, damage_in, self._messages)
+            self._looking.add_done_callback(lambda found: self._looked(found, copies))
+
+    def _looked(self, found: asyncio.Future[list[str]], copies: int) -> None:
         self._looking = None
-        if found.cancelled():
+        if found.cancelled() or copies != self._copies:
+            # The files are others by now.
             return
         for line in found.result():
             log.error("this node does not lead: %s", line)
@@ -264,7 +329,7 @@ class ClusterNode:
         leadership = Leadership(member, set(member.view.members), self._present(), self.loop)
         self._leadership = leadership
         assembly = Assembly(self.config, self._passwords, leadership, self._nodes)
-        pacemaker = Pacemaker(self.config, self.desk.lease, leadership.is_recovered)
+        pacemaker = Pacemaker(self._new_etcd(), self.desk.lease, self.config.lease_seconds / 3, leadership.is_recovered)
         starting = asyncio.ensure_future(assembly.start())
         while not starting.done():
             # Meanwhile followers join, and the lease goes on.
@@ -350,45 +415,56 @@ class ClusterNode:
         failure = assembly.server.failure.result() if assembly.server.failure.done() else None
         if isinstance(failure, OSError):
             raise failure
+        self._copies += 1
         self._is_sound = None
         self._new_member()
         self._became("follower")
 
     def _new_peer(self) -> Peer:
-        return Peer(lambda: self.desk.secret, lambda: self._leadership, self._adopt, self._strangers)
+        return Peer(lambda: self.desk.secret, lambda: self._leadership, self._adopt, self._gate)
 
-    def _adopt(self, transport: asyncio.Transport, peer: tuple[str, int], data: bytes) -> None:
+    def _adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         if self.assembly is None:
             transport.close()
         else:
-            self.assembly.server.adopt(transport, peer, data)
+            self.assembly.server.adopt(transport, origin, data)
 
     # -- following -------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         if self._passage is None:
-            self._passage = Passage(self.identity.uuid, lambda: self.desk.secret, self._leader)
-            await self._passage.open(self.config.host, self.config.amqp_port, self.config.http_port)
+            self._passage = Passage(self.identity.uuid, lambda: self.desk.secret, self._leader, self._calling)
+            await self._passage.open(self.config)
         view, leader = self.member.view, self._leader()
         if view is None or view.leader is None or leader is None or view.leader.uuid == self.identity.uuid:
             return
         self._became("follower")
         self._passage.leave(leader.process)
-        if self._following is not None and self._following.process != leader.process:
+        if self._following is not None and self._following.leader.process != leader.process:
             self._following.stop()
             return
+        obstacle = leader.obstacle(self._tls is not None)
+        if obstacle != self._obstacle:
+            self._obstacle = obstacle
+            if obstacle:
+                log.error("this node does not follow: %s", obstacle)
+        if obstacle:
+            return
         if self._following is None and time.monotonic() - self._followed_at > _AGAIN:
-            self._is_sound = None
             self._followed_at = time.monotonic()
             self._following = Following(
-                leader.process,
-                leader.replication,
+                leader,
                 self.desk.secret,
                 self.identity.uuid,
                 self.identity,
                 self._messages,
                 self._ended,
+                self._calling,
             )
+
+    @property
+    def _calling(self) -> SSLContext | None:
+        return None if self._tls is None else self._tls.calling
 
     def _nodes(self) -> list[dict[str, object]]:
         """As the leader knows them now."""
@@ -411,7 +487,13 @@ class ClusterNode:
         if value is None:
             return None
         host, port = value["replication"]
-        return Whereabouts(str(value["process"]), (str(host), int(port)), str(value["http"]))
+        return Whereabouts(
+            str(value["process"]),
+            (str(host), int(port)),
+            str(value["http"]),
+            int(value.get("speaks", 1)),
+            bool(value.get("tls")),
+        )
 
     def _ended(self, following: Following) -> None:
         """In the follower's thread."""
@@ -421,6 +503,15 @@ class ClusterNode:
     def _lost_leader(self, following: Following) -> None:
         if self._following is following:
             self._following = None
+            if following.is_refused:
+                self._followed_at = time.monotonic() + _REFUSED
+            if following.has_begun:
+                self._copies += 1
+                self._is_sound = None
+            view = self.member.view
+            if view is not None and self.identity.uuid in view.members:
+                # It may have to lead when the leader's lease has ended: that is time to look.
+                self._look_for_damage()
             self.member.hurry()
 
     async def _stop_following(self) -> None:
@@ -438,32 +529,6 @@ class ClusterNode:
         return name_of((self.config.host, self.config.amqp_port)), name_of((self.config.host, http))
 
 
-class Pacemaker:
-    """Renews the lease while what is on disk is read, for which the loop is not free: a large store must not cost its
-    node the lead. For so long only as such a thing may take."""
-
-    def __init__(self, config: Config, lease: int, is_recovered: threading.Event) -> None:
-        self._etcd = Etcd(config.etcd, config.cluster, max(1.0, config.lease_seconds / 4))
-        self._lease = lease
-        self._every = config.lease_seconds / 3
-        self._is_recovered = is_recovered
-        self._thread = threading.Thread(target=self._run, name="warren-pacemaker", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        end = time.monotonic() + _RECOVERY
-        while not self._is_recovered.wait(self._every) and time.monotonic() < end:
-            try:
-                self._etcd.keep_alive(self._lease)
-            except EtcdError as error:
-                log.warning("%s", error)
-        self._etcd.close()
-
-    def stop(self) -> None:
-        self._is_recovered.set()
-        self._thread.join()
-
-
 def _with_ports(config: Config) -> Config:
     """Where any port will do: one that stays the same in both roles."""
 
@@ -476,7 +541,9 @@ def _with_ports(config: Config) -> Config:
             each.close()
         return number
 
-    changes: dict[str, Any] = {name: chosen(getattr(config, name)) for name in ("amqp_port", "replication_port")}
+    changes: dict[str, Any] = {
+        name: chosen(getattr(config, name)) for name in ("amqp_port", "tls_port", "replication_port")
+    }
     if config.http_port == 0:
         changes["http_port"] = chosen(0)
     return replace(config, **changes)

@@ -170,6 +170,27 @@ class Config:
         "",
     )
     etcd: list[str] = option("Addresses of the etcd that a cluster elects its leader by.", [])
+    etcd_ca: str = option(
+        "Authorities that sign the certificate of an etcd at `https://`, a PEM file; empty trusts the system's.",
+        "",
+        live=True,
+    )
+    etcd_cert: str = option("The certificate that etcd is shown, a PEM file; empty shows none.", "", live=True)
+    etcd_key: str = option("Its private key, a PEM file; empty when `etcd_cert` holds both.", "", live=True)
+    cluster_ca: str = option(
+        "Authority that signs the certificates of the cluster's nodes (`ca` in `[cluster]`), a PEM file; with it nodes "
+        "speak TLS and both show theirs.",
+        "",
+        live=True,
+    )
+    cluster_cert: str = option(
+        "This node's certificate for other nodes (`cert` in `[cluster]`), for the host in `advertise`, a PEM file.",
+        "",
+        live=True,
+    )
+    cluster_key: str = option(
+        "Its private key (`key` in `[cluster]`), a PEM file; empty when `cluster_cert` holds both.", "", live=True
+    )
     replication_port: int = option("Port on which nodes of a cluster copy from each other.", 25672, low=0, high=65535)
     advertise: str = option("Host by which other nodes and clients reach this one; empty is `host`.", "")
     min_in_sync: int = option("Nodes that must have a message, this one counted, or publishers are blocked.", 1, low=1)
@@ -208,11 +229,22 @@ class Config:
     def has_tls(self) -> bool:
         return bool(self.tls_cert)
 
+    @property
+    def has_cluster_tls(self) -> bool:
+        return bool(self.cluster_cert)
+
+    @property
+    def has_etcd_tls(self) -> bool:
+        return any(address.startswith("https://") for address in self.etcd)
+
 
 # What stands in a table [cluster] goes by shorter names elsewhere.
 _IN_CLUSTER: Final = {"name": "cluster"} | {
-    name: name for name in ("etcd", "replication_port", "advertise", "min_in_sync", "lease_seconds")
-}
+    name: name
+    for name in (
+        "etcd", "etcd_ca", "etcd_cert", "etcd_key", "replication_port", "advertise", "min_in_sync", "lease_seconds",
+    )
+}  # fmt: skip
 OPTIONS: Final = {field.name: field for field in dataclasses.fields(Config)}
 _TYPES: Final = get_type_hints(Config)
 
@@ -245,9 +277,12 @@ def take_over(config: Config, wanted: Config) -> list[str]:
     """What can change while a broker runs; the names of options that are different and need a restart."""
     changed = [name for name in OPTIONS if getattr(config, name) != getattr(wanted, name)]
     # TLS can be renewed, but neither begin nor end.
-    is_other_tls = config.has_tls != wanted.has_tls
+    others = {"tls_": config.has_tls != wanted.has_tls, "cluster_": config.has_cluster_tls != wanted.has_cluster_tls}
     fixed = [
-        name for name in changed if not OPTIONS[name].metadata["live"] or (is_other_tls and name.startswith("tls_"))
+        name
+        for name in changed
+        if not OPTIONS[name].metadata["live"]
+        or any(is_other and name.startswith(prefix) for prefix, is_other in others.items())
     ]
     for name in changed:
         if name not in fixed:
@@ -367,6 +402,16 @@ def _check_together(config: Config) -> None:
         raise WarrenError("cluster needs etcd: the address of the etcd by which nodes elect their leader")
     if config.cluster and not config.data_dir:
         raise WarrenError("cluster needs data_dir: mirrors are copies of what is on disk")
+    if config.has_cluster_tls and not config.cluster_ca:
+        raise WarrenError("cluster_cert needs cluster_ca: the authority that signs the certificates of the nodes")
+    if not config.has_cluster_tls and (config.cluster_ca or config.cluster_key):
+        raise WarrenError(
+            "cluster_ca and cluster_key need cluster_cert: the certificate that this node shows to others"
+        )
+    if config.etcd_key and not config.etcd_cert:
+        raise WarrenError("etcd_key needs etcd_cert: the certificate that etcd is shown")
+    if (config.etcd_ca or config.etcd_cert) and not config.has_etcd_tls:
+        raise WarrenError("etcd_ca and etcd_cert need an address in etcd that begins with https://")
     if config.http_tls and not config.has_tls:
         raise WarrenError("http_tls needs tls_cert: without a certificate there is no TLS")
     if not config.has_tls and (config.tls_key or config.tls_ca):

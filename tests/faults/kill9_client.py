@@ -45,8 +45,9 @@ def publish_frames(exchange: str, key: str, identity: str, body: bytes, mandator
 class Client:
     """One connection with channel 1 open."""
 
-    def __init__(self, port: int, name: str = "") -> None:
+    def __init__(self, port: int, name: str = "", host: str = "127.0.0.1", patience: float = PATIENCE) -> None:
         self.port = port
+        self._patience = patience
         self.name = name
         self.events: deque[Received] = deque()
         self.blocked = False
@@ -55,7 +56,7 @@ class Client:
         credentials = Credentials("guest", "guest", product="warren fault tests", capabilities=_CAPABILITIES)
         self._session = Session(credentials)
         try:
-            self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+            self.socket = socket.create_connection((host, port), timeout=patience)
         except OSError as error:
             raise Gone(str(error)) from error
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,8 +69,8 @@ class Client:
     def _greet(self) -> None:
         self.send(self._session.greet())
         while not self._session.is_open:
-            if not self.receive(PATIENCE):
-                raise AssertionError(f"no answer within {PATIENCE} s")
+            if not self.receive(self._patience):
+                raise AssertionError(f"no answer within {self._patience} s")
             while self.events:
                 self.send(self._session.answer(self.events.popleft()))
 
@@ -83,8 +84,9 @@ class Client:
         self.send(frame_of(method))
         return self.wait_for(answer).method
 
-    def wait_for(self, kind: type[Method], patience: float = PATIENCE) -> Received:
+    def wait_for(self, kind: type[Method], patience: float = 0) -> Received:
         """The next event of this kind; others stay in `events`."""
+        patience = patience or self._patience
         deadline = time.monotonic() + patience
         passed: deque[Received] = deque()
         while True:

@@ -96,6 +96,9 @@ class Load:
         for _ in self._threads:
             self._connected.acquire(timeout=30)
 
+    def connect(self, port: int, name: str = "") -> Client:
+        return Client(port, name)
+
     def join(self) -> None:
         for thread in self._threads:
             thread.join(60)
@@ -110,7 +113,7 @@ class Load:
         seed: int,
     ) -> None:
         try:
-            client = Client(port, f"r{round_number}.{name}")
+            client = self.connect(port, f"r{round_number}.{name}")
         except Gone:
             return
         finally:
@@ -236,7 +239,7 @@ class Load:
 
     def _look_up(self, queue: str, port: int) -> None:
         """On a connection of its own, because one that is not there closes the channel."""
-        with Client(port) as client:
+        with self.connect(port) as client:
             try:
                 client.declare(queue, passive=True)
             except Closed as error:
@@ -264,7 +267,7 @@ def drain(load: Load, port: int, queues: tuple[str, ...] = (*QUEUES, DEAD)) -> N
     """Take and ack all that is left, queue by queue."""
     load.history.draining()
     for queue in queues:
-        with Client(port, f"drain.{queue}") as client:
+        with load.connect(port, f"drain.{queue}") as client:
             _drain_queue(load, client, queue)
 
 

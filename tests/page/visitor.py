@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect
 
 from tests.page.chromium import PATIENCE_MS
-from warren import Broker
 
 WIDE = (1360, 900)
 PHONE = (390, 844)
@@ -34,8 +33,15 @@ addEventListener("securitypolicyviolation", (event) => {
 Theme = Literal["light", "dark"]
 
 
+class Served(Protocol):
+    """A broker, or one of several."""
+
+    @property
+    def http_url(self) -> str: ...
+
+
 class Visitor:
-    def __init__(self, browser: Browser, broker: Broker, size: tuple[int, int] = WIDE, theme: Theme = "light") -> None:
+    def __init__(self, browser: Browser, broker: Served, size: tuple[int, int] = WIDE, theme: Theme = "light") -> None:
         width, height = size
         self.broker = broker
         self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)

@@ -103,7 +103,7 @@ def traceback_in(text: str) -> list[str]:
 
 def run(rounds: int, seconds: float, seed: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="warren-cluster-kills-") as folder:
-        cluster = Cluster(Path(folder), 3)
+        cluster = Cluster.new(Path(folder), 3)
         try:
             story = Rounds(cluster, seed)
             story.run(rounds, seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -10,13 +9,20 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import pika
+import trustme
 
-CLUSTER = "orders"
-LEASE_SECONDS = 3
+from warren.config import load
+from warren.server.etcd import Etcd, EtcdError
+from warren.server.membership import nodes_of
+from warren.server.tls import etcd_context_of
+
+CLUSTER: Final = "orders"
+LEASE_SECONDS: Final = 3
 
 
 def free_port() -> int:
@@ -36,17 +42,60 @@ def wait_for(is_so: Any, seconds: float, what: str) -> Any:
     raise AssertionError(f"{what} did not happen in {seconds} s")
 
 
+@dataclass(frozen=True)
+class Certificates:
+    """Of one authority, for this machine: a server, and a client whose name is anna."""
+
+    authority: trustme.CA
+    ca: str
+    cert: str
+    key: str
+    client: str
+
+    @staticmethod
+    def new(folder: Path) -> Certificates:
+        authority = trustme.CA()
+        server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("anna@example.org", common_name="anna")
+        made = Certificates(authority, *(str(folder / f"{name}.pem") for name in ("ca", "cert", "key", "client")))
+        authority.cert_pem.write_to_path(made.ca)
+        server.cert_chain_pems[0].write_to_path(made.cert)
+        server.private_key_pem.write_to_path(made.key)
+        client.private_key_and_cert_chain_pem.write_to_path(made.client)
+        return made
+
+    def options(self, kind: str) -> list[str]:
+        return [f"--{kind}-ca", self.ca, f"--{kind}-cert", self.cert, f"--{kind}-key", self.key]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a process runs: this one, or a namespace of a network of its own."""
+
+    host: str = "127.0.0.1"
+    # What its commands begin with.
+    prefix: tuple[str, ...] = ()
+
+
+THIS: Final = Machine()
+
+
 class EtcdServer:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, certificates: Certificates | None = None) -> None:
         self.folder = folder
         self.port, peer_port = free_port(), free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'' if certificates is None else 's'}://127.0.0.1:{self.port}"
+        # How nodes and commands get to it.
+        self.options = ["--etcd", self.url]
         peer = f"http://127.0.0.1:{peer_port}"
         self._command = [
             shutil.which("etcd") or "etcd", "--data-dir", str(folder / "etcd"), "--listen-client-urls", self.url,
             "--advertise-client-urls", self.url, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
             "--initial-cluster", f"default={peer}", "--unsafe-no-fsync",
         ]  # fmt: skip
+        if certificates is not None:
+            self.options += certificates.options("etcd")
+            self._command += ["--cert-file", certificates.cert, "--key-file", certificates.key]
+            self._command += ["--trusted-ca-file", certificates.ca, "--client-cert-auth"]
         self.start()
 
     def start(self) -> None:
@@ -63,24 +112,48 @@ class EtcdServer:
         self._process.wait()
 
 
+class EtcdSource(Protocol):
+    """One etcd, or several that are one."""
+
+    options: list[str]
+
+    def stop(self) -> None: ...
+
+
 class NodeProcess:
-    def __init__(self, etcd: EtcdServer, folder: Path, *options: str, cluster: str = CLUSTER) -> None:
+    def __init__(
+        self, etcd: EtcdSource, folder: Path, *options: str, cluster: str = CLUSTER, machine: Machine = THIS
+    ) -> None:
         self.folder = folder
-        self.amqp_port, self.http_port = free_port(), free_port()
-        self._command = [
-            sys.executable, "-m", "warren", "serve", "--data-dir", str(folder), "--cluster", cluster,
-            "--etcd", etcd.url, "--replication-port", "0", "--amqp-port", str(self.amqp_port),
-            "--http-port", str(self.http_port), "--lease-seconds", str(LEASE_SECONDS), *options,
+        self.machine = machine
+        self.amqp_port, self.http_port, self.tls_port = free_port(), free_port(), free_port()
+        self._options = [
+            "serve", "--host", machine.host, "--data-dir", str(folder), "--cluster", cluster, *etcd.options,
+            "--replication-port", "0",
+            "--amqp-port", str(self.amqp_port), "--http-port", str(self.http_port), "--tls-port", str(self.tls_port),
+            "--lease-seconds", str(LEASE_SECONDS), *options,
         ]  # fmt: skip
+        # Run in the process before anything else, to make it another than it is.
+        self.prelude = ""
         self.output = folder.with_suffix(".out")
         self.errors = folder.with_suffix(".err")
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> NodeProcess:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        main = f"{self.prelude}\nfrom warren.cli.main import main\nmain()"
+        command = [*self.machine.prefix, sys.executable, "-c", main, *self._options]
         with self.output.open("ab") as out, self.errors.open("ab") as errors:
-            self.process = subprocess.Popen(self._command, stdout=out, stderr=errors, env=environment)
+            self.process = subprocess.Popen(command, stdout=out, stderr=errors, env=environment)
         return self
+
+    @property
+    def address(self) -> str:
+        return f"{self.machine.host}:{self.amqp_port}"
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{self.machine.host}:{self.http_port}"
 
     def roles(self) -> list[str]:
         """Those that it has had, in order."""
@@ -103,16 +176,28 @@ class NodeProcess:
 
 
 class Cluster:
-    def __init__(self, folder: Path, count: int, *options: str) -> None:
-        self.etcd = EtcdServer(folder)
-        self.nodes = [NodeProcess(self.etcd, folder / f"n{number}", *options) for number in range(count)]
-        done = self.command("init", "--data-dir", str(self.nodes[0].folder))
-        assert done.returncode == 0, done.stderr
-        for node in self.nodes:
-            node.start()
+    def __init__(self, etcd: EtcdSource, nodes: list[NodeProcess]) -> None:
+        """Begins with the first of them."""
+        self.etcd = etcd
+        self.nodes = nodes
+        config = load(None, {}, dict(zip(map(_option_of, etcd.options[::2]), etcd.options[1::2], strict=True)))
+        self._looking = Etcd(config.etcd, CLUSTER, 2.0, etcd_context_of(config))
+        try:
+            done = self.command("init", "--data-dir", str(self.nodes[0].folder))
+            assert done.returncode == 0, done.stderr
+            for node in self.nodes:
+                node.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    @staticmethod
+    def new(folder: Path, count: int, *options: str, certificates: Certificates | None = None) -> Cluster:
+        etcd = EtcdServer(folder, certificates)
+        return Cluster(etcd, [NodeProcess(etcd, folder / f"n{number}", *options) for number in range(count)])
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        options = ["--cluster", CLUSTER, "--etcd", self.etcd.url]
+        options = ["--cluster", CLUSTER, *self.etcd.options]
         return subprocess.run(
             [sys.executable, "-m", "warren", "cluster", arguments[0], *options, *arguments[1:]],
             capture_output=True,
@@ -121,10 +206,17 @@ class Cluster:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
+    def replication_address(self) -> tuple[str, int]:
+        """The leader's."""
+        host, port = self._looking.read()["leader"]["value"]["replication"]
+        return str(host), int(port)
+
     def status(self) -> list[dict[str, Any]]:
-        done = self.command("status", "--json")
-        nodes: list[dict[str, Any]] = json.loads(done.stdout)["nodes"] if done.returncode == 0 else []
-        return nodes
+        """Of no node when etcd does not answer."""
+        try:
+            return nodes_of(self._looking.read())
+        except EtcdError:
+            return []
 
     def wait_in_sync(self, count: int, seconds: float = 40) -> None:
         def is_so() -> bool:
@@ -141,14 +233,14 @@ class Cluster:
 
         def found() -> NodeProcess | None:
             amqp = {node["amqp"] for node in self.status() if node["role"] == "leader"}
-            return next((node for node in self.nodes if f"127.0.0.1:{node.amqp_port}" in amqp), None)
+            return next((node for node in self.nodes if node.address in amqp), None)
 
         leader = wait_for(found, 40, "a leader")
         assert isinstance(leader, NodeProcess)
         return leader
 
     def uuid_of(self, node: NodeProcess) -> str:
-        return next(str(each["uuid"]) for each in self.status() if each["amqp"] == f"127.0.0.1:{node.amqp_port}")
+        return next(str(each["uuid"]) for each in self.status() if each["amqp"] == node.address)
 
     def followers(self) -> list[NodeProcess]:
         leader = self.leader()
@@ -157,7 +249,12 @@ class Cluster:
     def stop(self) -> None:
         for node in self.nodes:
             node.kill()
+        self._looking.close()
         self.etcd.stop()
+
+
+def _option_of(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
 
 
 def connect(ports: list[int], seconds: float = 30) -> pika.BlockingConnection:

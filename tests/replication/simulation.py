@@ -405,7 +405,9 @@ class Connection:
             self.link = replicas.connected(uuid, now)
             self._begin_copy()
         elif message.kind == messages.HAVE and self.link is not None:
-            for part in copy_differences(leading.disk, self._files, messages.read_have(message.payload)):
+            for part in copy_differences(
+                leading.disk, leading.disk.digests, self._files, messages.read_have(message.payload)
+            ):
                 self.to_follower(part)
             self.to_follower(PeerMessage(messages.CAUGHT_UP))
             replicas.caught_up(self.link, self._cut)

@@ -16,7 +16,7 @@ import pika
 import pytest
 
 from tests.replication.real_nodes import CLUSTER, Cluster, EtcdServer, NodeProcess, connect, wait_for
-from warren.server.etcd import Etcd
+from warren.server.peers import VERSION
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
@@ -27,7 +27,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path, 3)
+    cluster = Cluster.new(tmp_path, 3)
     try:
         cluster.wait_in_sync(3)
         yield cluster
@@ -165,6 +165,12 @@ def test_operators_see_who_mirrors_whom(cluster: Cluster) -> None:
     assert api(leader, "/api/cluster-name") == {"name": CLUSTER}
     assert api(leader, "/api/health/checks/node-is-quorum-critical") == {"status": "ok"}
     assert "warren_cluster_nodes_in_sync 3.0" in str(api(leader, "/metrics"))
+    told = json.loads(cluster.command("status", "--json").stdout)["nodes"]
+    assert sorted((node["role"], node["in_sync"]) for node in told) == [
+        ("follower", True),
+        ("follower", True),
+        ("leader", True),
+    ]
     for node in cluster.followers():
         node.kill()
     cluster.wait_in_sync(1)
@@ -220,24 +226,31 @@ def test_mistakes_are_told_in_one_line(etcd: EtcdServer, tmp_path: Path) -> None
     assert "does not answer" in refused(NodeProcess(etcd, tmp_path / "m"))
 
 
+def test_a_copy_of_a_nodes_folder_does_not_start_beside_it(etcd: EtcdServer, tmp_path: Path) -> None:
+    cluster = Cluster(etcd, [NodeProcess(etcd, tmp_path / "n")])
+    try:
+        cluster.wait_in_sync(1)
+        shutil.copytree(tmp_path / "n", tmp_path / "copy")
+        copy = NodeProcess(etcd, tmp_path / "copy")
+        cluster.nodes.append(copy)
+        assert "copy is a copy of its folder, and a new node begins with an empty one" in refused(copy)
+        # Where the original does not run any more, it may be the same disk in another machine.
+        cluster.nodes[0].kill()
+        copy.start()
+        wait_for(lambda: copy.roles()[-1:] == ["leader"], 60, "the lead")
+    finally:
+        cluster.stop()
+
+
 def test_a_stranger_at_the_replication_port_gets_nothing(cluster: Cluster) -> None:
-    port = replication_port(cluster)
     for said in (b"GET / HTTP/1.1\r\n\r\n", b"WARRENRP\x01\x01\x01x" + bytes(32) + bytes(32), b"WARRENRP\x09\x01\x01x"):
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger:
+        with socket.create_connection(cluster.replication_address(), timeout=20) as stranger:
             stranger.sendall(said)
             heard = b""
             while data := stranger.recv(4096):
                 heard += data
             assert len(heard) in (0, 64)
     cluster.wait_in_sync(3)
-
-
-def replication_port(cluster: Cluster) -> int:
-    etcd = Etcd([cluster.etcd.url], CLUSTER, 5)
-    port = etcd.read()["leader"]["value"]["replication"][1]
-    etcd.close()
-    assert isinstance(port, int)
-    return port
 
 
 def test_hanging_up_ends_neither_leader_nor_follower(cluster: Cluster) -> None:
@@ -252,3 +265,38 @@ def test_hanging_up_ends_neither_leader_nor_follower(cluster: Cluster) -> None:
         assert "needs a restart" not in said
         assert node.process is not None
         assert node.process.poll() is None
+
+
+# -- upgrades ----------------------------------------------------------------------------------------------------------
+
+
+def speaking(node: NodeProcess, version: int) -> NodeProcess:
+    """As if it were of another release."""
+    node.prelude = f"import warren.server.peers as peers\npeers.VERSION = {version}"
+    return node
+
+
+def test_nodes_of_two_releases_work_together_and_of_three_do_not(etcd: EtcdServer, tmp_path: Path) -> None:
+    cluster = Cluster(etcd, [speaking(NodeProcess(etcd, tmp_path / "old"), VERSION - 1)])
+    try:
+        old = cluster.nodes[0]
+        wait_for(lambda: old.roles() == ["leader"], 60, "the old node's lead")
+        new = NodeProcess(etcd, tmp_path / "new").start()
+        cluster.nodes.append(new)
+        cluster.wait_in_sync(2, 60)
+        far = speaking(NodeProcess(etcd, tmp_path / "far"), VERSION + 1).start()
+        cluster.nodes.append(far)
+        wait_for(lambda: "upgrade by one minor release at a time" in far.errors.read_text(), 60, "a refusal")
+        far.kill()
+        publisher = Publisher([new.amqp_port])
+        publisher.publish(5)
+        publisher.close()
+        assert cluster.command("transfer").returncode == 0
+        wait_for(lambda: new.roles()[-1] == "leader", 60, "the new node's lead")
+        cluster.wait_in_sync(2, 60)
+        publisher = Publisher([old.amqp_port])
+        publisher.publish(5)
+        publisher.close()
+        assert len(drained([old.amqp_port])) == 10
+    finally:
+        cluster.stop()

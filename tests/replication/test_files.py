@@ -35,7 +35,7 @@ class Pair:
         op, files = self.disk.manifest()
         (answer,) = self.follower.receive(messages.manifest(EPOCH, op, files))
         self.was_copying = self.memory.is_copying
-        parts = list(copy_differences(self.disk, files, messages.read_have(answer.payload)))
+        parts = list(copy_differences(self.disk, self.disk.digests, files, messages.read_have(answer.payload)))
         for part in parts:
             self.follower.receive(part)
         self.follower.receive(PeerMessage(messages.CAUGHT_UP))
@@ -84,6 +84,30 @@ def test_what_is_equal_is_not_sent_again() -> None:
     data = Random(1).randbytes(3 * BLOCK)
     pair = Pair(SimulatedDisk({"f": data}), SimulatedDisk({"f": data[: 2 * BLOCK + 5]}))
     assert pair.copy() == BLOCK
+
+
+class CountingDisk(SimulatedDisk):
+    bytes_read = 0
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        self.bytes_read += size
+        return super().read(handle, size, offset)
+
+
+def test_a_leader_reads_a_block_once_however_many_follow_and_again_when_it_has_changed() -> None:
+    leader = CountingDisk({"f": Random(1).randbytes(3 * BLOCK + 5), "g": b"x" * BLOCK})
+    pair = Pair(leader, SimulatedDisk(leader.files()))
+    assert pair.copy() == 0
+    assert leader.bytes_read == 4 * BLOCK + 5
+    leader.bytes_read = 0
+    assert pair.copy() == 0
+    assert leader.bytes_read == 5
+    pair.disk.replace("g", b"y" * BLOCK)
+    handle = pair.disk.open("f")
+    pair.disk.truncate(handle, BLOCK)
+    pair.disk.close(handle)
+    assert pair.copy() == BLOCK
+    assert pair.files.lose_all().files() == leader.files()
 
 
 def test_a_leader_of_an_older_epoch_is_not_followed() -> None:

@@ -22,7 +22,7 @@ from warren.errors import WarrenError
 from warren.server.logs import Log
 from warren.server.loop import new_event_loop
 from warren.server.notify import READY, STOPPING, notify, reloading
-from warren.server.tls import context_of
+from warren.server.tls import NodeTls, context_of, etcd_context_of
 
 DEFAULT_FILE: Final = "warren.toml"
 # More than one process serves; containers often have no limit at all.
@@ -82,7 +82,9 @@ async def _live(config: Config, read: Callable[[], Config], output: Log) -> None
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
     assembly = Assembly(config)
     await assembly.start()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: reload(config, read, output, [], assembly))
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, lambda: reload(config, read, output, [], assembly.reload)
+    )
     # Modules and definitions stay for good: the collector need not walk them. It runs seldom, because a broker
     # makes objects by the million and cycles hardly ever.
     gc.freeze()
@@ -118,7 +120,7 @@ async def _live_in_cluster(config: Config, read: Callable[[], Config], output: L
     node.on_role = say
     # Where it follows there is no broker yet; the one that it will have begins with what was taken over.
     asyncio.get_running_loop().add_signal_handler(
-        signal.SIGHUP, lambda: reload(config, read, output, [node.config], node.assembly)
+        signal.SIGHUP, lambda: reload(config, read, output, [node.config], node.reload)
     )
     await node.start()
     failure = await _wait_for_the_end(node.failure)
@@ -129,21 +131,23 @@ async def _live_in_cluster(config: Config, read: Callable[[], Config], output: L
 
 
 def reload(
-    config: Config, read: Callable[[], Config], output: Log, others: list[Config], assembly: Assembly | None
+    config: Config, read: Callable[[], Config], output: Log, others: list[Config], follow: Callable[[], None]
 ) -> None:
     """Never ends the process: what is wrong is told, and all stays as it was. `others` are copies of the `config` that
-    it was started with, in which a port or a name may be another."""
+    it was started with, in which a port or a name may be another; `follow` is told when they have changed."""
     notify(reloading())
     try:
         wanted = read()
         if wanted.has_tls:
             context_of(wanted)
+        if wanted.has_cluster_tls:
+            NodeTls(wanted)
+        etcd_context_of(wanted)
         output.open(wanted)
         fixed = take_over(config, wanted)
-        for other in [*others, *([] if assembly is None else [assembly.config])]:
+        for other in others:
             take_over(other, wanted)
-        if assembly is not None:
-            assembly.reload()
+        follow()
     except WarrenError as error:
         log.error("the configuration is not reloaded: %s", error)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from warren.replication.files import UNFINISHED
+from warren.replication.files import UNFINISHED, KnownDigests
 from warren.replication.ops import APPEND, CREATE, REMOVE, REPLACE, TRUNCATE, Window
 from warren.store.disk import Disk
 
@@ -20,11 +20,14 @@ class ReplicatedDisk:
         self._disk = disk
         self.window = window
         self._lock = nullcontext() if lock is None else lock
+        self.digests = KnownDigests()
         self._names: dict[int, str] = {}
         # Written of the files that were created here: they have room behind it.
         self._sizes: dict[str, int] = {}
 
     def _tell(self, kind: int, name: str, at: int = 0, data: bytes = b"") -> None:
+        if kind != APPEND:
+            self.digests.forget(name)
         with self._lock:
             self.window.add(kind, name, at, data)
 

@@ -18,8 +18,9 @@ from typing import Final
 # Of the lease's time: how often it is renewed, and how long after a renewal a leader may speak.
 _RENEWALS: Final = 3
 _SPEAKS_FOR: Final = 2 / 3
-# Milliseconds between two looks of a follower.
+# Milliseconds between two looks of a follower, and after a request without an answer: etcd may have other worries.
 _LOOK_EVERY: Final = 500
+_REST: Final = 200
 
 
 class Role(Enum):
@@ -99,6 +100,7 @@ class Member:
     _asked: Request | None = None
     _asked_at: int = 0
     _looked_at: int = -(10**9)
+    _rests_until: int = 0
     _speaks_until: int = 0
     _unsure: ChangeMembers | None = None
     _in_hurry: bool = False
@@ -109,7 +111,7 @@ class Member:
 
     def next_request(self, now: int) -> Request | None:
         """What to ask now; None while an answer is due, or when there is nothing."""
-        if self._asked is not None or self.role is Role.STOPPED:
+        if self._asked is not None or self.role is Role.STOPPED or now < self._rests_until:
             return None
         request = self._choose(now)
         if request is not None:
@@ -173,15 +175,10 @@ class Member:
     def failed(self, request: Request, now: int) -> None:
         """No answer. It may have been carried out."""
         self._asked = None
-        if isinstance(request, Look):
-            # Not again at once: etcd may have other worries.
-            self._looked_at = now - self.ttl // _RENEWALS + min(_LOOK_EVERY, self.ttl // _RENEWALS)
-            self._in_hurry = False
-        elif isinstance(request, ChangeMembers):
+        self._rests_until = now + _REST
+        if isinstance(request, ChangeMembers):
             self._unsure = request
-            self.hurry()
-        else:
-            self.hurry()
+        self.hurry()
 
     def _take_view(self, view: ClusterView, sent_at: int) -> None:
         self.view = view

@@ -27,32 +27,59 @@ def digests_of(disk: Disk, name: str, size: int) -> bytes:
     return found
 
 
-def copy_differences(disk: Disk, files: dict[str, int], have: dict[str, bytes]) -> Iterator[PeerMessage]:
+class KnownDigests:
+    """Of whole blocks of the leader's files, so that they are read once and not for every follower that joins. A block
+    stays what it is until its file is cut, replaced or removed.
+
+    Who reads a file asks for its digests first. If they are forgotten meanwhile, what it adds is added to nothing.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, dict[int, bytes]] = {}
+
+    def of(self, name: str) -> dict[int, bytes]:
+        """By the number of the block."""
+        return self._blocks.setdefault(name, {})
+
+    def forget(self, name: str) -> None:
+        self._blocks.pop(name, None)
+
+
+def copy_differences(
+    disk: Disk, known: KnownDigests, files: dict[str, int], have: dict[str, bytes]
+) -> Iterator[PeerMessage]:
     """What a follower that has those digests needs to have these files. A file that goes meanwhile is left out: the op
     that removes it comes later."""
     for name, size in files.items():
+        blocks = known.of(name)
         try:
             handle = disk.open(name)
         except FileNotFoundError:
+            known.forget(name)
             continue
         try:
-            yield from _from_first_difference(disk, handle, name, size, have.get(name))
+            yield from _from_first_difference(disk, blocks, handle, name, size, have.get(name))
         finally:
             disk.close(handle)
 
 
 def _from_first_difference(
-    disk: Disk, handle: int, name: str, size: int, digests: bytes | None
+    disk: Disk, blocks: dict[int, bytes], handle: int, name: str, size: int, digests: bytes | None
 ) -> Iterator[PeerMessage]:
     differs = digests is None
     if digests is None:
         yield messages.file_from(name, 0)
         digests = b""
     for index, offset in enumerate(range(0, size, BLOCK)):
+        theirs = digests[index * DIGEST_SIZE : (index + 1) * DIGEST_SIZE]
+        if not differs and blocks.get(index) == theirs:
+            continue
         data = disk.read(handle, min(BLOCK, size - offset), offset)
         if not differs:
             own = blake2b(data, digest_size=DIGEST_SIZE).digest()
-            if digests[index * DIGEST_SIZE : (index + 1) * DIGEST_SIZE] == own:
+            if len(data) == BLOCK:
+                blocks[index] = own
+            if own == theirs:
                 continue
             differs = True
             yield messages.file_from(name, offset)

@@ -23,8 +23,12 @@ class EtcdError(WarrenError):
 
 
 class Etcd:
-    def __init__(self, endpoints: list[str], cluster: str, timeout: float) -> None:
+    def __init__(
+        self, endpoints: list[str], cluster: str, timeout: float, context: ssl.SSLContext | None = None
+    ) -> None:
         self.prefix = f"/warren/{cluster}/"
+        # For those at https.
+        self._context = context
         self._timeout = timeout
         self._endpoints = [_parsed(each) for each in endpoints]
         self._connection: http.client.HTTPConnection | None = None
@@ -110,9 +114,7 @@ class Etcd:
         if self._connection is None:
             scheme, host, port = self._endpoints[0]
             if scheme == "https":
-                self._connection = http.client.HTTPSConnection(
-                    host, port, timeout=self._timeout, context=ssl.create_default_context()
-                )
+                self._connection = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._context)
             else:
                 self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout)
         self._connection.request("POST", f"/v3/{path}", data, {"Content-Type": "application/json"})

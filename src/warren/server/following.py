@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +15,7 @@ from typing import Final
 from warren.replication import messages
 from warren.replication.follower import Fenced, Follower, NodeMemory
 from warren.replication.messages import Garbled, Splitter
-from warren.server.peers import FOLLOW, NONCE, PROOF, Greeting, Stranger, callers_proof
+from warren.server.peers import FOLLOW, NONCE, PROOF, Greeting, Stranger, Whereabouts, callers_proof
 from warren.store.disk import RealDisk
 
 log = logging.getLogger("warren.cluster")
@@ -28,21 +30,24 @@ class Following:
 
     def __init__(
         self,
-        process: str,
-        address: tuple[str, int],
+        leader: Whereabouts,
         secret: str,
         uuid: str,
         memory: NodeMemory,
         folder: Path,
         on_end: Callable[[Following], None],
+        tls: ssl.SSLContext | None,
     ) -> None:
-        # Of the leader.
-        self.process = process
-        self.address = address
+        self.leader = leader
         self._secret = secret
         self._uuid = uuid
         self.machine = Follower(RealDisk(folder), uuid, memory)
         self._on_end = on_end
+        self._tls = tls
+        # The leader was reached, and one does not believe the other: that is not mended by calling again at once.
+        self.is_refused = False
+        # Its files may be others than before.
+        self.has_begun = False
         self._socket: socket.socket | None = None
         self._is_over = False
         self.failure: OSError | None = None
@@ -54,7 +59,8 @@ class Following:
         self._is_over = True
         if self._socket is not None:
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+                # Of the socket below TLS, which the thread may be using.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def join(self, seconds: float) -> bool:
         self._thread.join(seconds)
@@ -63,8 +69,11 @@ class Following:
     def _run(self) -> None:
         try:
             self._follow()
-        except (Stranger, Fenced, Garbled) as error:
-            log.warning("following %s:%d ends: %s", *self.address, error)
+        except ssl.SSLEOFError as error:
+            log.info("the leader is gone: %s", error)
+        except (Stranger, Fenced, Garbled, ssl.SSLError) as error:
+            self.is_refused = isinstance(error, (Stranger, ssl.SSLError))
+            log.warning("following %s:%d ends: %s", *self.leader.replication, error)
         except OSError as error:
             if not self._is_over:
                 log.log(logging.INFO if self.machine.is_streaming else logging.DEBUG, "the leader is gone: %s", error)
@@ -76,7 +85,7 @@ class Following:
         self._on_end(self)
 
     def _follow(self) -> None:
-        with call(self.address, FOLLOW, self._uuid, self._secret) as connection:
+        with self._call() as connection:
             self._socket = connection
             connection.settimeout(_SILENCE)
             connection.sendall(self.machine.greeting().encode())
@@ -85,9 +94,28 @@ class Following:
                 data = connection.recv(_READ)
                 if not data:
                     return
+                if self._tls is not None:
+                    data += _rest(connection)
                 self._take(connection, splitter, data)
 
+    def _call(self) -> socket.socket:
+        """A connection on which both sides have proved themselves."""
+        address = self.leader.replication
+        connection = socket.create_connection(address, timeout=_SILENCE)
+        try:
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_hostname=address[0])
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            greeting = Greeting.new(FOLLOW, self._uuid, self.leader.speaks)
+            connection.sendall(greeting.encode())
+            connection.sendall(callers_proof(self._secret, greeting, _exactly(connection, NONCE + PROOF)))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def _take(self, connection: socket.socket, splitter: Splitter, data: bytes) -> None:
+        self.has_begun = True
         answers = b""
         for message in splitter.feed(data):
             answers += b"".join(answer.encode() for answer in self.machine.receive(message))
@@ -99,18 +127,15 @@ class Following:
             connection.sendall(answers)
 
 
-def call(address: tuple[str, int], purpose: int, uuid: str, secret: str) -> socket.socket:
-    """A connection on which both sides have proved themselves."""
-    connection = socket.create_connection(address, timeout=_SILENCE)
-    try:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        greeting = Greeting.new(purpose, uuid)
-        connection.sendall(greeting.encode())
-        connection.sendall(callers_proof(secret, greeting, _exactly(connection, NONCE + PROOF)))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def _rest(connection: socket.socket) -> bytes:
+    """TLS gives 16 KB at a time, and what is read together is synced together."""
+    data = b""
+    while len(data) < _READ and select.select([connection], [], [], 0)[0]:
+        part = connection.recv(_READ)
+        if not part:
+            break
+        data += part
+    return data
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

@@ -14,6 +14,8 @@ from warren.errors import WarrenError
 from warren.store.disk import RealDisk
 
 FILE_NAME: Final = "node.json"
+# Another one whenever a machine starts.
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Identity:
@@ -39,6 +41,13 @@ class Identity:
             raise WarrenError(f"{self._path} is damaged: {error}") from error
         if self.cluster != cluster:
             raise WarrenError(f"{self._path.parent} belongs to the cluster '{self.cluster}', not to '{cluster}'")
+
+    @property
+    def place(self) -> str:
+        """Which folder, of which machine, since when that is up: only one process at a time has it locked."""
+        about = self._path.parent.stat()
+        boot = _BOOT.read_text(encoding="ascii").strip() if _BOOT.exists() else ""
+        return f"{boot} {about.st_dev} {about.st_ino}"
 
     def remember_epoch(self, epoch: int) -> None:
         self.epoch = epoch

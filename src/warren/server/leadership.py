@@ -17,7 +17,9 @@ from warren.replication.disk import ReplicatedDisk
 from warren.replication.files import copy_differences
 from warren.replication.leader import Link, Replicas
 from warren.replication.messages import Garbled, PeerMessage, Splitter
-from warren.server.peers import CLIENT, FOLLOW, NONCE, PROOF, Greeting, Stranger, is_proof, proof
+from warren.server.gate import Gate
+from warren.server.origin import ClientOrigin
+from warren.server.peers import CLIENT, FOLLOW, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, is_proof, proof
 from warren.store.disk import RealDisk
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ HEARTBEAT_MS: Final = 500
 PATIENCE_MS: Final = 3000
 # Seconds that a caller has to prove who it is.
 GREETING_SECONDS: Final = 5.0
-# Connections on which nobody has proved anything yet.
-STRANGERS_MAX: Final = 256
 # Of ops in one message, and of what may wait to be sent to one follower.
 _BATCH: Final = 1 << 20
 _UNSENT_MAX: Final = 16 << 20
@@ -183,7 +183,7 @@ class Leadership:
     async def _copy(self, peer: Peer, link: Link, have: dict[str, bytes]) -> None:
         """Files are read and compared off the loop, and sent as fast as the follower takes them."""
         assert self._disk is not None
-        parts = copy_differences(self._disk, peer.files, have)
+        parts = copy_differences(self._disk, self._disk.digests, peer.files, have)
         copied = 0
         try:
             while (part := await self.loop.run_in_executor(None, next, parts, None)) is not None:
@@ -237,14 +237,13 @@ class Peer(asyncio.Protocol):
         self,
         secret: Callable[[], str],
         leadership: Callable[[], Leadership | None],
-        adopt: Callable[[asyncio.Transport, tuple[str, int], bytes], None],
-        strangers: set[Peer],
+        adopt: Callable[[asyncio.Transport, ClientOrigin, bytes], None],
+        gate: Gate,
     ) -> None:
         self._secret = secret
         self._leadership = leadership
         self._adopt = adopt
-        # All that have not proved themselves yet.
-        self._strangers = strangers
+        self._gate = gate
         self._leader: Leadership | None = None
         self._transport: asyncio.Transport | None = None
         self._data = b""
@@ -262,19 +261,14 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if len(self._strangers) >= STRANGERS_MAX:
-            self.is_closed = True
-            self._transport.abort()
-            return
-        self._strangers.add(self)
         self._late = asyncio.get_running_loop().call_later(GREETING_SECONDS, self.close)
 
     def data_received(self, data: bytes) -> None:
         try:
             if not self._is_known:
                 self._meet(data)
-            elif self._greeting is not None and self._greeting.purpose == CLIENT:
-                self._hear_of_client(data)
+            elif self._greeting is not None and self._greeting.purpose != FOLLOW:
+                self._hear_of_client(self._greeting, data)
             elif self._leader is not None:
                 for message in self._splitter.feed(data):
                     self._leader.follower_says(self, message)
@@ -296,7 +290,8 @@ class Peer(asyncio.Protocol):
         if not is_proof(given, self._secret(), b"caller", self._greeting, self._nonce):
             raise Stranger("the secret is another one")
         self._is_known = True
-        self._strangers.discard(self)
+        assert self._transport is not None
+        self._gate.proven(self._transport.get_extra_info("socket").fileno())
         self._data = b""
         if self._late is not None:
             self._late.cancel()
@@ -310,21 +305,18 @@ class Peer(asyncio.Protocol):
         elif greeting.purpose == FOLLOW:
             if rest:
                 self.data_received(rest)
-        elif greeting.purpose == CLIENT:
-            self._hear_of_client(rest)
+        elif greeting.purpose in (CLIENT, SECURE_CLIENT):
+            self._hear_of_client(greeting, rest)
         else:
             raise Stranger(f"nobody knows the purpose {greeting.purpose}")
 
-    def _hear_of_client(self, data: bytes) -> None:
-        """Whence it came: host as a short string, port(2). From there on the connection is the client's."""
+    def _hear_of_client(self, greeting: Greeting, data: bytes) -> None:
+        """Whence it came. From there on the connection is the client's."""
         self._data += data
-        if not self._data or len(self._data) < 3 + self._data[0]:
-            return
-        size = 1 + self._data[0]
-        host = self._data[1:size].decode()
-        port = int.from_bytes(self._data[size : size + 2], "big")
-        assert self._transport is not None
-        self._adopt(self._transport, (host, port), self._data[size + 2 :])
+        found = ClientOrigin.decode(self._data, greeting.purpose == SECURE_CLIENT)
+        if found is not None:
+            assert self._transport is not None
+            self._adopt(self._transport, *found)
 
     def pause_writing(self) -> None:
         self._room.clear()
@@ -350,7 +342,6 @@ class Peer(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closed = True
-        self._strangers.discard(self)
         self._room.set()
         if self._late is not None:
             self._late.cancel()

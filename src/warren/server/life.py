@@ -31,6 +31,7 @@ from warren.server.gate import Gate, descriptor_limit, descriptors_for_sockets
 from warren.server.host import LeadershipLost, LoopHost
 from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
+from warren.server.origin import ClientOrigin
 from warren.server.passwords import Passwords
 from warren.server.plugins import made_from
 from warren.server.syncer import Syncer
@@ -209,9 +210,9 @@ class Server:
     def _make_transport(self) -> AmqpTransport:
         return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate)
 
-    def adopt(self, transport: asyncio.Transport, peer: tuple[str, int], data: bytes) -> None:
+    def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         """A client that came by way of another node, which says whence."""
-        adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, peer)
+        adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, origin)
         transport.set_protocol(adopted)
         adopted.connection_made(transport)
         if data:

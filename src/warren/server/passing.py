@@ -6,19 +6,21 @@ import asyncio
 import json
 import logging
 import resource
-from collections.abc import Callable
+import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
-from warren.server.gate import address_of
+from warren.config import Config
 from warren.server.listeners import bind
-from warren.server.peers import CLIENT, NONCE, PROOF, Greeting, Stranger, callers_proof
+from warren.server.origin import ClientOrigin, origin_of
+from warren.server.peers import CLIENT, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, Whereabouts, callers_proof
+from warren.server.tls import context_of, http_context_of, reload
 
 log = logging.getLogger("warren.cluster")
 
+# Bytes that are passed on at once, and that the head of a request may have.
 _PIECE: Final = 65536
-_HEAD_MAX: Final = 65536
 # Seconds: for a leader to answer, and for a client to come out with its request.
 _PATIENCE: Final = 5.0
 # And for a client to wait for a leader, less than most of them wait for a broker; and between two attempts to reach it.
@@ -26,18 +28,22 @@ _ELECTION: Final = 8.0
 _AGAIN: Final = 0.2
 
 
-@dataclass(frozen=True)
-class Whereabouts:
-    """Of the leader, as far as it is known."""
-
-    process: str
-    replication: tuple[str, int]
-    http: str
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Passage:
-    def __init__(self, uuid: str, secret: Callable[[], str], leader: Callable[[], Whereabouts | None]) -> None:
+    def __init__(
+        self,
+        uuid: str,
+        secret: Callable[[], str],
+        leader: Callable[[], Whereabouts | None],
+        tls: ssl.SSLContext | None,
+    ) -> None:
         self._uuid = uuid
+        # To call the leader with.
+        self._tls = tls
+        # To answer clients with.
+        self._contexts: list[ssl.SSLContext] = []
         self._secret = secret
         self._leader = leader
         # Each has two descriptors, and files need some.
@@ -47,12 +53,24 @@ class Passage:
         # Clients that were passed on, and to which leader's process.
         self._passed: dict[asyncio.Task[None], str] = {}
 
-    async def open(self, host: str, amqp_port: int, http_port: int) -> None:
-        """Raises WarrenError when a port is taken."""
-        for each in bind(host, amqp_port):
-            self._servers.append(await asyncio.start_server(self._pass_client, sock=each, limit=_PIECE))
-        for each in bind(host, http_port) if http_port >= 0 else []:
-            self._servers.append(await asyncio.start_server(self._answer_http, sock=each, limit=_HEAD_MAX))
+    async def open(self, config: Config) -> None:
+        """Raises WarrenError when a port is taken, or a certificate cannot be read."""
+        await self._serve(config, config.amqp_port, self._pass_client, None)
+        if config.has_tls:
+            await self._serve(config, config.tls_port, self._pass_client, context_of(config))
+        if config.http_port >= 0:
+            secure = http_context_of(config) if config.http_tls else None
+            await self._serve(config, config.http_port, self._answer_http, secure)
+
+    async def _serve(self, config: Config, port: int, answer: Answer, context: ssl.SSLContext | None) -> None:
+        if context is not None:
+            self._contexts.append(context)
+        for each in bind(config.host, port):
+            self._servers.append(await asyncio.start_server(answer, sock=each, limit=_PIECE, ssl=context))
+
+    def reload(self, config: Config) -> None:
+        for context in self._contexts:
+            reload(context, config)
 
     def leave(self, process: str) -> None:
         """That one leads, so clients of any other are to look for it: one that was stopped does not tell them."""
@@ -101,7 +119,7 @@ class Passage:
 
     async def _reach_leader(self, client: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """While there is none the client waits: to many of them a connection that is closed at once is no broker."""
-        host, port = address_of(client.get_extra_info("peername"))
+        origin = origin_of(client)
         task = asyncio.current_task()
         assert task is not None
         while True:
@@ -109,8 +127,8 @@ class Passage:
             if leader is not None:
                 try:
                     async with asyncio.timeout(_PATIENCE):
-                        reader, writer = await asyncio.open_connection(*leader.replication, limit=_PIECE)
-                        await self._introduce(reader, writer, host, port)
+                        reader, writer = await asyncio.open_connection(*leader.replication, limit=_PIECE, ssl=self._tls)
+                        await self._introduce(reader, writer, origin, leader.speaks)
                         self._passed[task] = leader.process
                         return reader, writer
                 except (OSError, EOFError, TimeoutError, Stranger) as error:
@@ -128,13 +146,12 @@ class Passage:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _introduce(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, origin: ClientOrigin, version: int
     ) -> None:
-        greeting = Greeting.new(CLIENT, self._uuid)
+        greeting = Greeting.new(SECURE_CLIENT if origin.is_encrypted else CLIENT, self._uuid, version)
         writer.write(greeting.encode())
         proved = callers_proof(self._secret(), greeting, await reader.readexactly(NONCE + PROOF))
-        name = host.encode()
-        writer.write(proved + bytes([len(name)]) + name + port.to_bytes(2, "big"))
+        writer.write(proved + origin.encode())
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -178,4 +195,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write(data)
         await writer.drain()
     with suppress(OSError, RuntimeError):
-        writer.write_eof()
+        if writer.can_write_eof():
+            writer.write_eof()
+        else:
+            # TLS ends both ways at once.
+            writer.close()

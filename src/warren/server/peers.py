@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 MAGIC: Final = b"WARRENRP"
-VERSION: Final = 1
+# Of what nodes say to each other. It grows at most once in a minor release, and a node also speaks the one before its
+# own, so that nodes can be upgraded one after another.
+VERSION: Final = 2
 NONCE: Final = 32
 PROOF: Final = 32
-# What a caller wants: to follow, or to pass on a client of its own.
+# What a caller wants: to follow, or to pass on a client of its own, which may have come by TLS.
 FOLLOW: Final = 1
 CLIENT: Final = 2
+SECURE_CLIENT: Final = 3
 
 
 class Stranger(Exception):
@@ -26,18 +29,40 @@ class Stranger(Exception):
 
 
 @dataclass(frozen=True)
+class Whereabouts:
+    """Of the leader, as etcd knows them."""
+
+    process: str
+    replication: tuple[str, int]
+    http: str
+    # The version of this protocol, and whether over TLS.
+    speaks: int
+    has_tls: bool
+
+    def obstacle(self, has_tls: bool) -> str:
+        """Why a node cannot follow it; empty when it can."""
+        if self.has_tls != has_tls:
+            with_it, without = ("the leader", "this node") if self.has_tls else ("this node", "the leader")
+            return f"{with_it} speaks TLS and {without} does not: all nodes need cluster_cert, or none"
+        if abs(self.speaks - VERSION) > 1:
+            return "the leader's release is too far from this one: upgrade by one minor release at a time"
+        return ""
+
+
+@dataclass(frozen=True)
 class Greeting:
     purpose: int
     uuid: str
     nonce: bytes
+    version: int
 
     @staticmethod
-    def new(purpose: int, uuid: str) -> Greeting:
-        return Greeting(purpose, uuid, secrets.token_bytes(NONCE))
+    def new(purpose: int, uuid: str, answerers_version: int) -> Greeting:
+        return Greeting(purpose, uuid, secrets.token_bytes(NONCE), min(VERSION, answerers_version))
 
     def encode(self) -> bytes:
         name = self.uuid.encode()
-        return MAGIC + bytes([VERSION, self.purpose, len(name)]) + name + self.nonce
+        return MAGIC + bytes([self.version, self.purpose, len(name)]) + name + self.nonce
 
     @staticmethod
     def size(data: bytes) -> int:
@@ -46,7 +71,7 @@ class Greeting:
             raise Stranger("no greeting of a node")
         if len(data) < len(MAGIC) + 3:
             return len(MAGIC) + 3
-        if data[len(MAGIC)] != VERSION:
+        if not VERSION - 1 <= data[len(MAGIC)] <= VERSION:
             raise Stranger(f"a node of version {data[len(MAGIC)]}, and this one speaks {VERSION}")
         return len(MAGIC) + 3 + data[len(MAGIC) + 2] + NONCE
 
@@ -54,7 +79,7 @@ class Greeting:
     def decode(data: bytes) -> Greeting:
         at = len(MAGIC) + 3
         end = at + data[at - 1]
-        return Greeting(data[len(MAGIC) + 1], data[at:end].decode(), data[end : end + NONCE])
+        return Greeting(data[len(MAGIC) + 1], data[at:end].decode(), data[end : end + NONCE], version=data[len(MAGIC)])
 
 
 def proof(secret: str, who: bytes, greeting: Greeting, nonce: bytes) -> bytes:

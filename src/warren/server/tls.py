@@ -1,4 +1,4 @@
-"""TLS of the listeners: 1.2 or later, and the name in a client's certificate for EXTERNAL."""
+"""TLS of the listeners, between nodes and to etcd: 1.2 or later. The name in a client's certificate is for EXTERNAL."""
 
 from __future__ import annotations
 
@@ -12,37 +12,83 @@ _VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required
 
 def context_of(config: Config) -> ssl.SSLContext:
     """Of AMQP: clients may have to show a certificate of their own."""
-    context = _server_context(config)
+    context = http_context_of(config)
     context.verify_mode = _VERIFY_MODES[config.tls_verify]
     if config.tls_ca:
-        try:
-            context.load_verify_locations(config.tls_ca)
-        except (OSError, ssl.SSLError) as error:
-            raise WarrenError(f"cannot load tls_ca {config.tls_ca}: {error}") from error
+        _trust(context, config, "tls")
     return context
 
 
 def http_context_of(config: Config) -> ssl.SSLContext:
     """Of the management port: browsers log in with a password."""
-    return _server_context(config)
+    context = _bare(ssl.PROTOCOL_TLS_SERVER)
+    _show(context, config, "tls")
+    return context
 
 
-def _server_context(config: Config) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+class NodeTls:
+    """Between nodes of a cluster: both show a certificate of the cluster's authority, and who calls looks whether it is
+    for the host that was called."""
+
+    def __init__(self, config: Config) -> None:
+        self.answering = _bare(ssl.PROTOCOL_TLS_SERVER)
+        self.answering.verify_mode = ssl.CERT_REQUIRED
+        self.calling = _bare(ssl.PROTOCOL_TLS_CLIENT)
+        self.reload(config)
+
+    def reload(self, config: Config) -> None:
+        for context in (self.answering, self.calling):
+            _trust(context, config, "cluster")
+            _show(context, config, "cluster")
+
+
+def etcd_context_of(config: Config) -> ssl.SSLContext | None:
+    """None where no address of it is https."""
+    if not config.has_etcd_tls:
+        return None
+    context = _bare(ssl.PROTOCOL_TLS_CLIENT)
+    reload_etcd(context, config)
+    if not config.etcd_ca:
+        context.load_default_certs()
+    return context
+
+
+def reload_etcd(context: ssl.SSLContext, config: Config) -> None:
+    if config.etcd_ca:
+        _trust(context, config, "etcd")
+    if config.etcd_cert:
+        _show(context, config, "etcd")
+
+
+def _bare(side: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    try:
-        context.load_cert_chain(config.tls_cert, config.tls_key or None)
-    except (OSError, ssl.SSLError) as error:
-        raise WarrenError(f"cannot load tls_cert {config.tls_cert} and its key: {error}") from error
     return context
+
+
+def _show(context: ssl.SSLContext, config: Config, kind: str) -> None:
+    """The certificate and the key that the options of this kind name."""
+    certificate = getattr(config, f"{kind}_cert")
+    try:
+        context.load_cert_chain(certificate, getattr(config, f"{kind}_key") or None)
+    except (OSError, ssl.SSLError) as error:
+        raise WarrenError(f"cannot load {kind}_cert {certificate} and its key: {error}") from error
+
+
+def _trust(context: ssl.SSLContext, config: Config, kind: str) -> None:
+    authorities = getattr(config, f"{kind}_ca")
+    try:
+        context.load_verify_locations(authorities)
+    except (OSError, ssl.SSLError) as error:
+        raise WarrenError(f"cannot load {kind}_ca {authorities}: {error}") from error
 
 
 def reload(context: ssl.SSLContext, config: Config) -> None:
     """For those who connect from now on. Authorities that are trusted stay trusted: OpenSSL cannot take one back."""
-    context.load_cert_chain(config.tls_cert, config.tls_key or None)
+    _show(context, config, "tls")
     if config.tls_ca and context.verify_mode != ssl.CERT_NONE:
-        context.load_verify_locations(config.tls_ca)
+        _trust(context, config, "tls")
 
 
 def certificate_end(config: Config) -> float | None:

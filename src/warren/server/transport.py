@@ -16,7 +16,7 @@ from warren.broker.session.connection import Connection
 from warren.errors import InternalError
 from warren.server.clock import Clock
 from warren.server.gate import Gate, address_of
-from warren.server.tls import subject_of
+from warren.server.origin import ClientOrigin, origin_of
 
 log = logging.getLogger("warren.transport")
 
@@ -93,13 +93,13 @@ class AmqpTransport(asyncio.Protocol):
         roster: Roster,
         turns: Turns,
         gate: Gate,
-        peer: tuple[str, int] | None = None,
+        origin: ClientOrigin | None = None,
     ) -> None:
         self._gate = gate
         self._descriptor = -1
         self._node = node
-        # Whence it came first, if by way of another node.
-        self._peer = peer
+        # If by way of another node, which says so.
+        self._origin = origin
         self._turns = turns
         self._clock = clock
         self._loop = loop
@@ -118,13 +118,13 @@ class AmqpTransport(asyncio.Protocol):
         self._descriptor = plain_socket.fileno()
         # Deliveries are already joined into one write per turn: waiting for more only adds delay.
         plain_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer_host, peer_port = self._peer or address_of(stream.get_extra_info("peername"))
+        # The certificate on a connection from another node is that node's, never the client's.
+        origin = self._origin or origin_of(stream)
         host, port = address_of(stream.get_extra_info("sockname"))
-        encrypted = stream.get_extra_info("ssl_object")
         try:
             self._node.tick(self._clock.now())
             self._connection = self._node.connect(
-                self, peer_host, peer_port, host, port, subject_of(encrypted), encrypted is not None
+                self, origin.host, origin.port, host, port, origin.subject, origin.is_encrypted
             )
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)

@@ -48,6 +48,8 @@ def _network(config: Config) -> Iterator[tuple[str, str]]:
         yield "tls_cert", f"is not set: passwords and messages cross the network of {config.host} in the clear"
     elif config.http_port >= 0 and not config.http_tls:
         yield "http_tls", "is off: passwords of the management API cross the network in the clear"
+    if config.cluster and not config.has_cluster_tls:
+        yield "cluster_cert", "is not set: all that is mirrored crosses the network in the clear"
     if config.metrics_port > 0:
         yield "prometheus_port", f"{config.metrics_port} tells names of queues and users to whoever asks"
 
@@ -56,6 +58,6 @@ def _machine(config: Config) -> Iterator[tuple[str, str]]:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if 0 <= hard < _DESCRIPTORS:
         yield "open files", f"are limited to {hard}, so that few clients take them all: raise the hard limit"
-    for name, path in (("data_dir", config.data_dir), ("tls_key", config.tls_key)):
+    for name, path in (("data_dir", config.data_dir), ("tls_key", config.tls_key), ("cluster_key", config.cluster_key)):
         if path and Path(path).exists() and Path(path).stat().st_mode & stat.S_IRWXO:
             yield name, f"{path} is open to every user of this machine: chmod o= {path}"

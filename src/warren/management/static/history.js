@@ -71,6 +71,7 @@ export class History extends EventTarget {
     this.series = new Series(NAMES);
     this.overview = null;
     this.node = null;
+    this.nodes = [];
     this.error = null;
     this.poller = new Poller(
       (signal) => this.ask(signal),
@@ -94,9 +95,10 @@ export class History extends EventTarget {
     const began = performance.now();
     const overview = await get("/api/overview", signal);
     const answer = performance.now() - began;
-    const [node] = isMonitoring() ? await get("/api/nodes", signal) : [null];
+    this.nodes = isMonitoring() ? await get("/api/nodes", signal) : [];
     this.overview = overview;
-    this.node = node ?? null;
+    // In a cluster there are others beside the one that answers.
+    this.node = this.nodes.find((node) => node.name === overview.node) ?? null;
     this.error = null;
     this.add(Date.now() / 1000, answer);
     this.dispatchEvent(new Event("change"));

@@ -1,10 +1,12 @@
-// #/overview: how is the broker? Figures first, then charts of the last minutes, the busiest queues and the node.
+// #/overview: how is the broker? Figures first, then charts of the last minutes, the nodes of a cluster, the
+// busiest queues and the node.
 
 import { get, withQuery } from "../api.js";
 import { fill, h, setText } from "../dom.js";
 import { bytes, compact, duration, number, plural, rate, shortTime } from "../format.js";
 import { history } from "../history.js";
 import { chart } from "../parts/chart.js";
+import { mirrors } from "../parts/mirrors.js";
 import { notice } from "../parts/notice.js";
 import { empty, facts, heading, link, live, section } from "../parts/view.js";
 import { isMonitoring, listOf } from "../session.js";
@@ -24,6 +26,7 @@ class Overview extends HTMLElement {
     this.tiles = tiles();
     this.charts = charts();
     this.node = h("div");
+    this.mirrors = mirrors();
     const top = heading("Overview", this.windowChoice());
     const middle = h(
       "div",
@@ -41,6 +44,7 @@ class Overview extends HTMLElement {
         this.tiles.map((tile) => tile.element),
       ),
       middle,
+      this.mirrors.element,
       bottom,
     );
     this.onChange = () => this.show();
@@ -68,6 +72,7 @@ class Overview extends HTMLElement {
     if (history.overview === null) return;
     for (const tile of this.tiles) tile.show();
     for (const each of this.charts) each.show(history.series);
+    this.mirrors.show(history.nodes);
     fill(this.node, nodeFacts());
   }
 }
