@@ -185,8 +185,8 @@ def test_every_question_of_a_run_is_answered(broker: Broker, workload: Any, sett
 
 def test_an_answer_of_another_kind_ends_the_run_with_the_reason(broker: Broker) -> None:
     with ExitStack() as stack:
-        desk = asking.Desk(plan(broker), 0, stack)
-        party = asking.Party(asking.get_steps(desk))
+        booth = asking.Booth(plan(broker), 0, stack)
+        party = asking.Party(asking.get_steps(booth))
         step = party.steps[0]
         step.question = step.question[step.question.rindex(b"\xce", 0, -1) + 1 :]
         party.begin()

@@ -139,7 +139,7 @@ class Circle:
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-class Desk:
+class Booth:
     """The clients of one party."""
 
     def __init__(self, plan: Plan, number: int, stack: ExitStack) -> None:
@@ -172,38 +172,38 @@ def tried(asking: Client, question: bytes, answered: Client, kind: type[Method])
     return Step(asking.socket, question, answered.socket, received.frame[:_HEAD_BYTES], size), received
 
 
-def get_steps(desk: Desk) -> list[Step]:
+def get_steps(booth: Booth) -> list[Step]:
     """A message is published and fetched at once, so that there always is one."""
-    client = desk.client()
-    queue = desk.own_queue(client)
-    question = desk.publish(client, queue) + frame_of(BasicGet(queue=queue, no_ack=True))
+    client = booth.client()
+    queue = booth.own_queue(client)
+    question = booth.publish(client, queue) + frame_of(BasicGet(queue=queue, no_ack=True))
     return [tried(client, question, client, BasicGetOk)[0]]
 
 
-def confirm_steps(desk: Desk) -> list[Step]:
-    client = desk.client()
-    queue = desk.own_queue(client)
+def confirm_steps(booth: Booth) -> list[Step]:
+    client = booth.client()
+    queue = booth.own_queue(client)
     client.call(ConfirmSelect(), ConfirmSelectOk)
-    return [tried(client, desk.publish(client, queue), client, BasicAck)[0]]
+    return [tried(client, booth.publish(client, queue), client, BasicAck)[0]]
 
 
-def rpc_steps(desk: Desk) -> list[Step]:
+def rpc_steps(booth: Booth) -> list[Step]:
     """A request to a server's queue, and its reply by direct reply-to."""
-    asking, serving = desk.client(), desk.client()
-    queue = desk.own_queue(serving)
+    asking, serving = booth.client(), booth.client()
+    queue = booth.own_queue(serving)
     serving.call(BasicConsume(queue=queue, no_ack=True), BasicConsumeOk)
     asking.call(BasicConsume(queue=REPLY_TO, no_ack=True), BasicConsumeOk)
-    request, received = tried(asking, desk.publish(asking, queue, REPLY_TO), serving, BasicDeliver)
+    request, received = tried(asking, booth.publish(asking, queue, REPLY_TO), serving, BasicDeliver)
     reply_to = received.properties.reply_to
     if reply_to is None:
         raise WarrenError("the broker has sent a request without the address for its reply")
-    reply, _ = tried(serving, desk.publish(serving, reply_to), asking, BasicDeliver)
+    reply, _ = tried(serving, booth.publish(serving, reply_to), asking, BasicDeliver)
     return [request, reply]
 
 
-def declare_steps(desk: Desk) -> list[Step]:
-    client, plan = desk.client(), desk.plan
-    queue = plan.queue(desk.number)
+def declare_steps(booth: Booth) -> list[Step]:
+    client, plan = booth.client(), booth.plan
+    queue = plan.queue(booth.number)
     declare = QueueDeclare(queue=queue, durable=plan.persistent, exclusive=not plan.persistent)
     bind = QueueBind(queue=queue, exchange="amq.direct", routing_key=queue)
     questions: list[tuple[Method, type[Method]]] = [
@@ -216,13 +216,13 @@ def declare_steps(desk: Desk) -> list[Step]:
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
-Steps = Callable[[Desk], list[Step]]
+Steps = Callable[[Booth], list[Step]]
 
 
 def _work(steps_of: Steps, plan: Plan, board: Board, starter: Starter) -> Histogram:
     times = Histogram()
     with ExitStack() as stack:
-        parties = [Party(steps_of(Desk(plan, number, stack))) for number in range(plan.publishers)]
+        parties = [Party(steps_of(Booth(plan, number, stack))) for number in range(plan.publishers)]
         circle = Circle(parties, plan.in_flight)
         starter.wait_for_go()
         while (may_begin := board.phase < ENDING) or circle.is_busy:
