@@ -25,10 +25,13 @@ class Row:
     grown: tuple[str, ...] = ()
     # Another load on the same broker for as long as this one lasts.
     beside: tuple[str, ...] = ()
+    # Held against a bare echo: of how many connections, and how many echoes one is worth.
+    echo: tuple[int, int] = (0, 0)
 
 
 ACKS: Final = ("--ack-every", "10", "--prefetch", "100", "--in-flight", "5000")
 LATENCY: Final = (("p50_us", "p50, us"), ("p99_us", "p99, us"))
+ECHO: Final = (*LATENCY, ("echo_cpu_us", "a bare echo in C, CPU us"), ("echo_ratio", "CPU, times as many echoes"))
 
 ROWS: Final = (
     Row(
@@ -82,6 +85,21 @@ ROWS: Final = (
         also=(("p99_us", "p99, us"),),
     ),
     Row("connections opened and closed", ("churn",)),
+    Row("basic.get, one at a time", ("get",), echo=(1, 1), also=ECHO),
+    Row("confirm, 50 connections in turn", ("many",), echo=(50, 1), also=ECHO),
+    Row("RPC by direct reply-to", ("rpc",), echo=(2, 2), also=ECHO),
+    Row("dead letters: rejected", ("deadletter",)),
+    Row("dead letters: expired", ("deadletter", "--death", "expire")),
+    Row("exclusive queue, bound, deleted", ("declare",), echo=(1, 3), also=ECHO),
+    Row("durable queue, bound, deleted", ("declare", "--durable"), also=LATENCY),
+    Row("same, 20 at once", ("declare", "--durable", "--connections", "20", "--at-once", "0"), also=LATENCY),
+    Row(
+        "1,000 connections, 10/s each: p50",
+        ("latency", "--publishers", "1000", "--rate", "10000"),
+        "p50_us",
+        " us",
+        False,
+    ),
 )
 # Cost should grow with the work and no faster: 1.0 is as fast as before.
 _LITTLE: Final = ("throughput", "--size", "16", *ACKS)

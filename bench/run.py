@@ -21,6 +21,7 @@ from rich.console import Console
 import warren.broker.node
 from bench import brokers, disk
 from bench.brokers import Contender, Running
+from bench.echo import beside_echo, compiler
 from bench.report import print_table
 from bench.rows import DISK_ROW, ROWS, SCALING, START_ROW, Row
 from warren.errors import WarrenError
@@ -93,6 +94,8 @@ class Bench:
             figures |= _kept(figures, self._drive(broker, self.pace.timed(row.grown)))
         if row.name == DISK_ROW:
             figures |= disk.beside_bare_sync(broker.uri, SCRATCH, self.pace.seconds)
+        if row.echo[0] and compiler() is not None:
+            figures |= beside_echo(figures["cpu_us"], *row.echo, SCRATCH, self.pace.seconds)
         self._keep(row.name, contender.name, figures)
 
     @contextmanager
@@ -193,6 +196,8 @@ def main(quick: bool, pattern: str, uri: str | None, pid: tuple[int, ...], witho
         console.width = 120
     if not str(warren.broker.node.__file__).endswith(".so"):
         console.print("[yellow]Warren is not compiled here: these are not the figures to judge it by.[/]")
+    if compiler() is None:
+        console.print("[yellow]There is no C compiler (cc), so nothing is held against a bare echo.[/]")
     contenders = [brokers.warren()]
     if not without_rabbitmq:
         contenders.append(brokers.rabbitmq())

@@ -37,7 +37,7 @@ def test_a_mistake_is_one_line(arguments: list[str], reason: str) -> None:
     assert reason in refusal(*arguments)
 
 
-@pytest.mark.parametrize("workload", ["throughput", "confirms", "backlog", "churn", "idle"])
+@pytest.mark.parametrize("workload", ["throughput", "confirms", "backlog", "churn", "idle", "get"])
 def test_a_broker_that_is_not_there_is_one_line(workload: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

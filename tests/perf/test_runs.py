@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from warren import Broker
 from warren.broker.node import Node
 from warren.client.address import parse_uri
 from warren.errors import WarrenError
-from warren.perf import backlog, connections, traffic
+from warren.perf import asking, backlog, connections, traffic
 from warren.perf.batches import Batch
 from warren.perf.consumer import ConsumingConnection
 from warren.perf.measure import watch_nothing
-from warren.perf.plan import Plan
+from warren.perf.plan import EXPIRE, REJECT, Plan
 
 MESSAGES = 7_013
 PIDS = [os.getpid()]
@@ -149,3 +150,45 @@ def test_a_queue_that_vanishes_ends_the_run_with_the_reason(broker: Broker) -> N
 
     with pytest.raises(WarrenError, match=r"unexpected basic\.cancel|404"):
         traffic.run(plan(broker, seconds=30.0, in_flight=10), [], lambda *_: broker.call(delete_all))
+
+
+@pytest.mark.parametrize("death", [REJECT, EXPIRE])
+def test_every_message_that_dies_is_consumed_as_a_dead_letter(broker: Broker, death: str) -> None:
+    settings = plan(broker, death=death, messages=MESSAGES, in_flight=500, ack_every=1, prefetch=100)
+    before = broker.call(lambda node: dict(node.dead_letters.counted))
+    figures = traffic.run(settings, [], watch_nothing)
+    assert figures["published"] == figures["consumed"] == MESSAGES
+    died = ("classic", "rejected" if death == REJECT else "expired")
+    assert broker.call(lambda node: node.dead_letters.counted[died]) - before.get(died, 0) == MESSAGES
+    assert broker.call(leftovers) == []
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings"),
+    [
+        (asking.get, {"publishers": 3}),
+        (asking.rpc, {"publishers": 2, "in_flight": 1}),
+        (asking.declare, {"in_flight": 1}),
+        (asking.declare, {"persistent": True, "publishers": 3}),
+        (asking.confirm, {"publishers": 5, "in_flight": 2}),
+    ],
+)
+def test_every_question_of_a_run_is_answered(broker: Broker, workload: Any, settings: dict[str, Any]) -> None:
+    settled = broker.call(lambda node: int(node.counters.routed) + int(node.counters.queues_declared))
+    figures = workload(plan(broker, consumers=0, seconds=0.3, warmup=0.1, **settings), PIDS, watch_nothing)
+    assert figures["rounds"] > 0
+    assert 0 < figures["p50_us"] <= figures["max_us"]
+    now = broker.call(lambda node: int(node.counters.routed) + int(node.counters.queues_declared))
+    assert now - settled >= figures["rounds"]
+    assert broker.call(leftovers) == []
+
+
+def test_an_answer_of_another_kind_ends_the_run_with_the_reason(broker: Broker) -> None:
+    with ExitStack() as stack:
+        booth = asking.Booth(plan(broker), 0, stack)
+        party = asking.Party(asking.get_steps(booth))
+        step = party.steps[0]
+        step.question = step.question[step.question.rindex(b"\xce", 0, -1) + 1 :]
+        party.begin()
+        with pytest.raises(WarrenError, match=r"unexpected basic\.get-empty"):
+            party.is_over()

@@ -12,9 +12,10 @@ from rich.table import Table
 
 from warren.cli.options import uri_option
 from warren.client.address import DEFAULT_URI, parse_uri
+from warren.perf import asking as questions
 from warren.perf import backlog, connections, traffic
 from warren.perf.measure import Figures, Watch
-from warren.perf.plan import Plan
+from warren.perf.plan import EXPIRE, REJECT, Plan
 from warren.perf.processes import cpu_seconds
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -217,6 +218,72 @@ def latency(**given: Any) -> None:
 def backlog_(**given: Any) -> None:
     """Fill a queue, weigh it, and drain it."""
     run("backlog", backlog.run, given)
+
+
+@perf.command()
+@options(
+    size(16),
+    publishers(),
+    consumers(),
+    queues(1),
+    click.option(
+        "--death", type=click.Choice([REJECT, EXPIRE]), default=REJECT, show_default=True, help="What they die of."
+    ),
+    acks(1, 100),
+    in_flight(5000),
+    persistent,
+    duration,
+)
+def deadletter(**given: Any) -> None:
+    """Publish to a queue in which every message dies, and consume the dead letters; the acknowledgements reject."""
+    run("deadletter", traffic.run, given)
+
+
+def asking(default: int) -> Decorator:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        function = click.option(
+            "--at-once",
+            "in_flight",
+            type=COUNT,
+            default=1,
+            show_default=True,
+            help="Of them, how many ask at a time, taking turns; 0 is all.",
+        )(timed(function))
+        return click.option(
+            "--connections", "publishers", type=POSITIVE, default=default, show_default=True, help="Who ask."
+        )(function)
+
+    return decorate
+
+
+@perf.command()
+@options(size(16), asking(1))
+def get(**given: Any) -> None:
+    """Publish a message and fetch it with basic.get, one at a time."""
+    run("get", questions.get, {"consumers": 0, **given})
+
+
+@perf.command()
+@options(size(16), asking(1))
+def rpc(**given: Any) -> None:
+    """Send a request to a server and wait for its reply by direct reply-to, one at a time."""
+    run("rpc", questions.rpc, {"consumers": 0, **given})
+
+
+@perf.command()
+@options(
+    click.option("--durable", "persistent", is_flag=True, help="Durable queues instead of exclusive ones."), asking(1)
+)
+def declare(**given: Any) -> None:
+    """Declare a queue, bind it and delete it, and wait for each answer."""
+    run("declare", questions.declare, {"consumers": 0, **given})
+
+
+@perf.command()
+@options(size(16), asking(50))
+def many(**given: Any) -> None:
+    """Many connections that in turn publish one message and wait for its confirm."""
+    run("many", questions.confirm, {"consumers": 0, **given})
 
 
 @perf.command()

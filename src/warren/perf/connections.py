@@ -94,8 +94,7 @@ def churn(plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:
     # A broker that refuses us should say so before any process is started.
     with Client(plan.target), Workers(plan, [churn_workers]) as workers:
         run = measure(workers, plan, pids, watch)
-    figures = {"rate": run.rate("published"), "seconds": run.seconds, "opened": run.published}
-    return figures | run.times.figures() | run.cost(run.count("published"))
+    return run.of_rounds("opened")
 
 
 def idle(plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:

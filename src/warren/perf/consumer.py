@@ -5,12 +5,14 @@ from __future__ import annotations
 import select
 import socket
 import time
-from typing import Final
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
 
-from warren.amqp.methods import BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk
+from warren.amqp.methods import BasicConsume, BasicConsumeOk, BasicNack, BasicQos, BasicQosOk
 from warren.amqp.replies import ack
 from warren.client.connection import Client
-from warren.client.session import CHANNEL
+from warren.client.session import CHANNEL, frame_of
 from warren.errors import WarrenError
 from warren.perf.deliveries import DeliveryCounter
 from warren.perf.histogram import Histogram
@@ -18,15 +20,18 @@ from warren.perf.plan import Plan
 from warren.perf.workers import CLOSING, MEASURING, Board, Starter
 
 IDLE_MS: Final = 50
+# The frame that says what becomes of a delivery: channel, tag, and whether of all before it too.
+Settled: TypeAlias = Callable[[int, int, bool], bytes]
 
 
 class ConsumingConnection:
     """One connection and the deliveries that came in on it."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: Plan, number: int, settled: Settled = ack) -> None:
         self._ack_every = plan.ack_every
         self._acked = 0
         self._queues = plan.queues_of(number)
+        self._settled = settled
         self.client = Client(plan.target)
         self.counter = DeliveryCounter()
         if plan.prefetch:
@@ -67,25 +72,28 @@ class ConsumingConnection:
         last = self.counter.count // every * every
         tags = range(self._acked + every, last + 1, every)
         if tags:
-            self.client.socket.sendall(b"".join([ack(CHANNEL, tag, every > 1) for tag in tags]))
+            self.client.socket.sendall(b"".join([self._settled(CHANNEL, tag, every > 1) for tag in tags]))
             self._acked = last
 
     def close(self) -> None:
         if self._ack_every and self._acked < self.counter.count:
             self._acked = self.counter.count
-            self.client.socket.sendall(ack(CHANNEL, self._acked, True))
+            self.client.socket.sendall(self._settled(CHANNEL, self._acked, True))
         # After a timed run deliveries may still be coming, and the answer to the close is behind them.
         self.client.session.feed(self.counter.rest())
         self.client.close()
 
 
 class ConsumingProcess:
-    def __init__(self, plan: Plan, board: Board, starter: Starter) -> None:
+    def __init__(self, plan: Plan, board: Board, starter: Starter, rejects: bool = False) -> None:
         self._plan = plan
+        self._rejects = rejects
         self._board = board
         self._starter = starter
         self._times = Histogram()
-        self._connections = [ConsumingConnection(plan, number) for number in range(plan.consumers)]
+        self._connections = [
+            ConsumingConnection(plan, number, _rejected if rejects else ack) for number in range(plan.consumers)
+        ]
         self._by_fd = {connection.fileno(): connection for connection in self._connections}
         self._poller = select.poll()
         self._poller.register(starter, select.POLLIN)
@@ -117,11 +125,22 @@ class ConsumingProcess:
             if connection is None:
                 raise EOFError
             connection.read(times)
-        self._board.consumed = sum([connection.counter.count for connection in self._connections])
+        if not self._rejects:
+            self._board.consumed = sum([connection.counter.count for connection in self._connections])
         if not ready:
             for connection in self._connections:
                 connection.counter.explain()
 
 
 def consume(plan: Plan, board: Board, starter: Starter) -> Histogram:
+    # Where messages die first, the settings of acknowledgements are of those who reject them.
+    plan = replace(plan, ack_every=0, prefetch=0) if plan.death else plan
     return ConsumingProcess(plan, board, starter).run()
+
+
+def reject(plan: Plan, board: Board, starter: Starter) -> Histogram:
+    return ConsumingProcess(replace(plan, death=""), board, starter, rejects=True).run()
+
+
+def _rejected(channel: int, tag: int, multiple: bool) -> bytes:
+    return frame_of(BasicNack(delivery_tag=tag, multiple=multiple, requeue=False), channel)

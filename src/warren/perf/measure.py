@@ -76,6 +76,11 @@ class Measured:
             figures["other_cpu_percent"] = 100 * max(others, 0.0) / self.seconds
         return figures
 
+    def of_rounds(self, name: str) -> Figures:
+        """Of a workload that only counts how often it went round, which the board has as published."""
+        figures = {"rate": self.rate("published"), "seconds": self.seconds, name: self.published}
+        return figures | self.times.figures() | self.cost(self.count("published"))
+
 
 def measure(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> Measured:
     """Let a workers run its time, or its number of messages, and end it in order."""

@@ -6,11 +6,16 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Final
 
+from warren.amqp.fields import Field, Table
 from warren.client.address import BrokerAddress
 from warren.errors import WarrenError
 
 # A time stamp of nanoseconds lies at the front of a timed body.
 STAMP_BYTES: Final = 8
+# Ways to die: a consumer rejects it, or it has waited so many milliseconds.
+REJECT: Final = "reject"
+EXPIRE: Final = "expire"
+EXPIRE_MS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Plan:
     # Of the exchange in front of the queues; empty is the default exchange.
     exchange_type: str = ""
     bindings: int = 1
+    # What messages die of on their way to the consumers: REJECT or EXPIRE, or nothing.
+    death: str = ""
     # Keeps the names of two runs on one broker apart.
     token: str = field(default_factory=lambda: token_hex(2))
 
@@ -68,8 +75,25 @@ class Plan:
         """All of one length, so that all deliveries of a run are."""
         return f"perf-{self.token}-{number:03d}"
 
+    @property
+    def grave(self) -> str:
+        """Where dead letters go; one for all."""
+        return f"perf-{self.token}-end"
+
+    def arguments(self) -> Table:
+        """Of its queues."""
+        if not self.death:
+            return {}
+        arguments = {
+            "x-dead-letter-exchange": Field("S", ""),
+            "x-dead-letter-routing-key": Field("S", self.grave),
+        }
+        return arguments if self.death == REJECT else {**arguments, "x-message-ttl": Field("I", EXPIRE_MS)}
+
     def queues_of(self, consumer: int) -> list[str]:
         """Queues are dealt out to the consumers; where there are more consumers, several share one queue."""
+        if self.death:
+            return [self.grave]
         if self.consumers > self.queues:
             return [self.queue(consumer % self.queues)]
         return [self.queue(number) for number in range(consumer, self.queues, self.consumers)]

@@ -1,4 +1,4 @@
-"""Workloads of messages: throughput, confirms, fan-out, topic and latency are one run with different settings."""
+"""Workloads of messages: all from throughput to dead letters are one run with different settings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from warren.amqp.methods import (
     QueueDeleteOk,
 )
 from warren.client.connection import Client
-from warren.perf.consumer import consume
+from warren.perf.consumer import consume, reject
 from warren.perf.measure import Figures, Measured, Watch, measure
-from warren.perf.plan import Plan
+from warren.perf.plan import REJECT, Plan
 from warren.perf.publisher import publish
 from warren.perf.workers import Job, Workers
 
@@ -42,10 +42,13 @@ def topology(plan: Plan) -> Iterator[Client]:
 
 def _declare(client: Client, plan: Plan) -> None:
     for number in range(plan.queues):
-        client.call(QueueDeclare(queue=plan.queue(number), durable=plan.persistent), QueueDeclareOk)
+        declare = QueueDeclare(queue=plan.queue(number), durable=plan.persistent, arguments=plan.arguments())
+        client.call(declare, QueueDeclareOk)
+    if plan.death:
+        client.call(QueueDeclare(queue=plan.grave, durable=plan.persistent), QueueDeclareOk)
     if plan.exchange:
-        declare = ExchangeDeclare(exchange=plan.exchange, type=plan.exchange_type, durable=plan.persistent)
-        client.call(declare, ExchangeDeclareOk)
+        exchange = ExchangeDeclare(exchange=plan.exchange, type=plan.exchange_type, durable=plan.persistent)
+        client.call(exchange, ExchangeDeclareOk)
     for queue, key in plan.patterns():
         client.call(QueueBind(queue=queue, exchange=plan.exchange, routing_key=key), QueueBindOk)
 
@@ -53,6 +56,8 @@ def _declare(client: Client, plan: Plan) -> None:
 def _delete(client: Client, plan: Plan) -> None:
     for number in range(plan.queues):
         client.call(QueueDelete(queue=plan.queue(number)), QueueDeleteOk)
+    if plan.death:
+        client.call(QueueDelete(queue=plan.grave), QueueDeleteOk)
     if plan.exchange:
         client.call(ExchangeDelete(exchange=plan.exchange), ExchangeDeleteOk)
 
@@ -67,6 +72,8 @@ def run_workers(plan: Plan, pids: Sequence[int], watch: Watch) -> Measured:
     if plan.consumers:
         # First: where nothing limits publishers, they should not have a head start.
         jobs.insert(0, consume)
+    if plan.death == REJECT:
+        jobs.insert(0, reject)
     with Workers(plan, jobs) as workers:
         return measure(workers, plan, pids, watch)
 

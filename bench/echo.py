@@ -1,0 +1,56 @@
+"""The limit of small turns: a bare echo in C, asked in the same way by as many connections as the broker was."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from warren.perf.asking import Circle, Party, Step
+from warren.perf.measure import Figures
+from warren.perf.processes import cpu_seconds
+
+SOURCE: Final = Path(__file__).with_suffix(".c")
+# About as long as a publish, with a beginning that the answer must have too.
+QUESTION: Final = b"echo" * 25
+
+
+def compiler() -> str | None:
+    return shutil.which("cc")
+
+
+def beside_echo(cpu_us: float, connections: int, echoes: int, folder: Path, seconds: float) -> Figures:
+    """What a bare echo costs now, and how many times so many of them the broker's `cpu_us` is."""
+    with _server(folder) as (pid, port), ExitStack() as stack:
+        sockets = [stack.enter_context(_connected(port)) for _ in range(connections)]
+        circle = Circle([Party([Step(one, QUESTION, one, b"echo", len(QUESTION))]) for one in sockets], 1)
+        count, cpu, deadline = 0, cpu_seconds([pid]), time.monotonic() + seconds
+        while (may_begin := time.monotonic() < deadline) or circle.is_busy:
+            count += len(circle.turn(may_begin))
+        each = (cpu_seconds([pid]) - cpu) * 1e6 / count
+    return {"echo_cpu_us": each, "echo_ratio": cpu_us / (echoes * each)} if each else {}
+
+
+@contextlib.contextmanager
+def _server(folder: Path) -> Iterator[tuple[int, int]]:
+    program = folder / "echo"
+    subprocess.run([str(compiler()), "-O2", "-o", program, SOURCE], check=True)
+    process = subprocess.Popen([program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.pid, int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _connected(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
