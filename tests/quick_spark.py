@@ -33,21 +33,6 @@ def java_options(archive: Path = ARCHIVE) -> str:
 def prepare() -> None:
     """For all that this process and those below it start."""
     os.environ[VARIABLE] = java_options()
-    # Spark takes the first for functions, and the second for all that a data source is asked.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(quick_python())
-
-
-def quick_python() -> Path:
-    """Ours, without the archives that Spark puts first: from there each process compiles all of pyspark anew, and reads
-    the list of what is in a jar of classes whenever Spark has it look for new modules."""
-    BUILD.mkdir(exist_ok=True)
-    script, draft = BUILD / "quick-python", BUILD / f"quick-python.{os.getpid()}"
-    archives = ("pyspark.zip", "py4j[^:]*.zip", "spark-core_[^:]*.jar")
-    without = "sed '" + "".join(f"s#[^:]*/{name}##g; " for name in archives) + "s#::*#:#g; s#^:##'"
-    draft.write_text(f'#!/bin/sh\nPYTHONPATH=$(echo "$PYTHONPATH" | {without}) exec {sys.executable} "$@"\n')
-    draft.chmod(0o755)
-    draft.replace(script)
-    return script
 
 
 def write_archive(archive: Path) -> None:

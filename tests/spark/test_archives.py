@@ -29,6 +29,7 @@ from warren.errors import WarrenError
 from warren.server import archiver
 from warren.spark.archives.files import ArchiveFile, covering, file_name, files_in, first_before
 from warren.spark.archives.read import history_and_tail
+from warren.spark.archives.write import SCHEMA
 from warren.spark.arrow_schema import ARROW
 from warren.spark.batch import BatchReader
 from warren.spark.consume import DataLoss, Range
@@ -299,8 +300,8 @@ def history(folder: Path, *spans: tuple[int, int], without: int = -1) -> Range:
     """An archive with one file for each span, and a range that is longer than all of them by one."""
     for first, last in spans:
         offsets = [number for number in range(first, last + 1) if number != without]
-        columns = {name: pa.nulls(len(offsets), kind) for name, kind in zip(ARROW.names, ARROW.types, strict=True)}
-        pq.write_table(pa.table({**columns, "offset": offsets}, ARROW), folder / file_name(first, last))
+        columns = {name: pa.nulls(len(offsets), kind) for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)}
+        pq.write_table(pa.table({**columns, "offset": offsets}, SCHEMA), folder / file_name(first, last))
     return Range("orders", spans[0][0], spans[-1][1] + 2, archive=str(folder))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pika
@@ -50,6 +51,32 @@ def test_runs_have_the_rows_that_single_messages_have(warren: BrokerUnderTest, p
     assert has_runs
     assert together.equals(alone)
     assert read(warren.uri, Range(name, 7, count - 5), prefetch).equals(alone.slice(7, count - 12))
+
+
+@pytest.mark.parametrize("keeps_files", [True, False])
+def test_every_row_says_when_the_broker_had_it(tmp_path: Path, keeps_files: bool) -> None:
+    begin = datetime.now(UTC) - timedelta(milliseconds=1)
+    with Broker(**({"data_dir": str(tmp_path)} if keeps_files else {})) as broker:
+        name, count = mixed(BrokerUnderTest(broker.url, is_warren=True))
+        table, has_runs = read_noting(broker.url, Range(name, 0, count))
+    assert has_runs == keeps_files
+    arrived = table.column("arrived_at").to_pylist()
+    assert arrived == sorted(arrived)
+    assert begin <= arrived[0]
+    assert arrived[-1] <= datetime.now(UTC)
+    # What told it is no header of the message.
+    assert {name for row in table.column("headers").to_pylist() for name, _ in row or []} == {
+        "a", "b", "x-stream-filter-value"
+    }  # fmt: skip
+
+
+def test_a_message_cannot_say_when_it_arrived(warren: BrokerUnderTest) -> None:
+    name = warren.make()
+    lie = pika.BasicProperties(headers={"x-stream-offset": 2**40, "x-arrived-at": 2**40})
+    warren.publish(name, [b"lie"], lie)
+    for in_runs in (True, False):
+        (row,) = read(warren.uri, Range(name, 0, 1, in_runs=in_runs)).to_pylist()
+        assert abs(row["arrived_at"] - datetime.now(UTC)) < timedelta(minutes=5)
 
 
 def test_small_frames_carry_short_runs(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from warren.amqp.properties import (
     TYPE,
     USER_ID,
 )
+from warren.amqp.stream_run import ARRIVED_AT
 from warren.errors import FrameError
 
 # class(2) weight(2) body size(8) flags(2)
@@ -49,6 +50,10 @@ _HEADER_FIXED: Final = 14
 _S: Final = 0x53
 _LONG: Final = 0x6C
 _NO_PLACE: Final = -1
+_NO_TIME: Final = -1
+# An entry of a table: ARRIVED_AT as a long, as far as its value.
+_ARRIVED_HEAD: Final = bytes([len(ARRIVED_AT)]) + ARRIVED_AT + b"l"
+_ARRIVED_SIZE: Final = len(_ARRIVED_HEAD) + 8
 
 
 class Column:
@@ -107,6 +112,9 @@ class Deliveries:
         self.exchange = Column()
         self.routing_key = Column()
         self.places = BytesWriter()
+        # When each was stored: milliseconds, 64 bits, little-endian; -1 where the broker does not tell.
+        self.times = BytesWriter()
+        self._time: i64 = _NO_TIME
         self.redelivered = BytesWriter()
         self.headers = SparseColumn()
         # One by one: which row, its name, its value as text.
@@ -256,6 +264,8 @@ class Deliveries:
         if flags != 0:
             self._add_properties(data, properties_at, body_at - 1, flags)
         self._add_body(data, body_at, after)
+        write_i64_le(self.times, self._time)
+        self._time = _NO_TIME
         self.count += 1
 
     def _add_body(self, data: bytes, at: i64, after: i64) -> None:
@@ -343,7 +353,7 @@ class Deliveries:
             self.headers.add(self.count, data[at:end])
             self._list_headers(data, start, end)
             return end
-        place_end: i64 = place_at + 10 + self._place_width
+        place_end = self._take_time(data, place_at + 10 + self._place_width, end)
         if place_at == start and place_end == end:
             # Nothing but what the broker put there.
             return end
@@ -356,6 +366,13 @@ class Deliveries:
         self.headers.add(self.count, table)
         self._list_headers(table, 4, len(table))
         return end
+
+    def _take_time(self, data: bytes, at: i64, end: i64) -> i64:
+        """Where the entry at `at` ends if it is the time, else `at`. A record knows better than what is in its message."""
+        if self._time != _NO_TIME or end - at < _ARRIVED_SIZE or not data.startswith(_ARRIVED_HEAD, at):
+            return at
+        self._time = read_i64_be(data, at + len(_ARRIVED_HEAD))
+        return at + _ARRIVED_SIZE
 
     def _list_headers(self, data: bytes, at: i64, end: i64) -> None:
         """Name and text of each. A checked table."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from warren.spark.schema import PROPERTIES
 
+ARRIVED_AT: Final = "arrived_at"
 _ARROW_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 PROPERTIES_TYPE: Final = pa.struct([pa.field(name, _ARROW_TYPES[kind]) for name, kind in PROPERTIES])
 HEADERS_TYPE: Final = pa.map_(pa.string(), pa.string())
@@ -23,5 +24,6 @@ ARROW: Final = pa.schema(
         ("properties", PROPERTIES_TYPE),
         ("headers", HEADERS_TYPE),
         ("headers_raw", pa.binary()),
+        (ARRIVED_AT, pa.timestamp("us", tz="UTC")),
     ]
 )

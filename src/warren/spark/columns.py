@@ -39,6 +39,7 @@ def record_batch(deliveries: Deliveries, queue: str) -> pa.RecordBatch:
         pa.StructArray.from_arrays(properties, fields=list(PROPERTIES_TYPE)),
         _headers(deliveries, count),
         _sparse(deliveries.headers, count, pa.binary()),
+        _arrivals(deliveries, count),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
@@ -111,6 +112,11 @@ def _moments(seconds: pa.Array) -> pa.Array:
     is_absent = np.asarray(seconds.is_null()) | (numbers < 0) | (numbers > _SECONDS_MAX)
     micros = np.where(is_absent, 0, numbers) * 1_000_000
     return pa.array(micros, pa.int64(), mask=is_absent).cast(kind)
+
+
+def _arrivals(deliveries: Deliveries, count: int) -> pa.Array:
+    millis = np.frombuffer(deliveries.times.getvalue(), "<i8")
+    return pa.array(millis * 1000, pa.int64(), mask=millis < 0).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _valid_text(texts: pa.Array) -> pa.Array:

@@ -21,7 +21,7 @@ from warren.spark.options import WriteOptions
 from warren.spark.schema import PROPERTY_NAMES
 
 # Of a message that was read: where it was, which it cannot take along.
-LEFT_BEHIND: Final = ("queue", "offset", "redelivered")
+LEFT_BEHIND: Final = ("queue", "offset", "redelivered", "arrived_at")
 _MOST_TARGETS: Final = 10_000
 _PERSISTENT: Final = 2
 

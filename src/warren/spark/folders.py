@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.dataset as dataset
 import pyarrow.parquet as parquet
 from pyarrow import fs
 
@@ -159,6 +158,9 @@ class LocalFolder:
         draft.parent.mkdir(parents=True, exist_ok=True)
         # Without the note in which Spark keeps the columns: it is that of the first file, and Spark believes it.
         schema = schema.remove_metadata()
+        # It brings pandas along, which is as much as all else that a process of a data source imports.
+        from pyarrow import dataset
+
         source = dataset.dataset([str(path) for path in paths], schema=schema, format="parquet")
         with parquet.ParquetWriter(draft, schema, compression=_COMPRESSION) as writer:
             for batch in source.to_batches():

@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Final
 
 from warren.errors import WarrenError
 from warren.extras import how_to_install
+from warren.spark.scripts import script_at
 
 OLDEST: Final = 17
 _UNKNOWN_MODULE: Final = "--add-modules=jdk.incubator.vector"
@@ -79,13 +79,7 @@ def _packaged_java() -> Java | None:
 
 
 def _shim_in_front_of(home: Path) -> Path:
-    """A folder that serves as JAVA_HOME. The same every time, so that it is made once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "warren", "java")
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        cache = Path(tempfile.mkdtemp(prefix="warren-java-"))
-    script = cache / "bin" / "java"
+    """A folder that serves as JAVA_HOME."""
     text = (
         "#!/bin/sh\n"
         f"# {home} has no {_UNKNOWN_MODULE.partition('=')[2]}, which Spark asks for and can do without.\n"
@@ -95,11 +89,4 @@ def _shim_in_front_of(home: Path) -> Path:
         "done\n"
         f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
     )
-    if not script.exists() or script.read_text() != text:
-        script.parent.mkdir(exist_ok=True)
-        # Renamed into place: somebody else may be about to run it.
-        fresh = script.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text)
-        fresh.chmod(0o755)
-        fresh.rename(script)
-    return cache
+    return script_at("java/bin/java", text).parents[1]

@@ -192,6 +192,10 @@ def read_spool(partition: SpoolPartition) -> Iterator[pa.RecordBatch]:
         with pa.memory_map(file.path) as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
+                if batch.num_columns < len(ARROW):
+                    # Spooled before messages had all of these columns.
+                    missing = [pa.nulls(batch.num_rows, field.type) for field in ARROW][batch.num_columns :]
+                    batch = pa.RecordBatch.from_arrays([*batch.columns, *missing], schema=ARROW)
                 yield batch.slice(partition.start - file.start, partition.end - partition.start)
     except FileNotFoundError as error:
         raise DataLoss(

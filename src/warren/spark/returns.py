@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 
 from warren.amqp.deliveries import Deliveries
@@ -11,9 +9,8 @@ from warren.amqp.methods import BasicDeliver, BasicReturn
 from warren.client.session import frame_of
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
+from warren.spark.encode import LEFT_BEHIND
 from warren.spark.folders import write_parquet
-
-_DROPPED: Final = ("queue", "offset", "redelivered")
 
 
 class Returns:
@@ -62,7 +59,7 @@ class CollectedReturns(Returns):
         if not self.count:
             return
         batch = record_batch(self._deliveries, "")
-        table = pa.Table.from_batches([batch]).drop_columns(list(_DROPPED))
+        table = pa.Table.from_batches([batch]).drop_columns(list(LEFT_BEHIND))
         table = table.append_column("reply_code", pa.array(self._codes, pa.int32()))
         table = table.append_column("reply_text", pa.array(self._texts, pa.string()))
         write_parquet(self._folder, self._name, table)

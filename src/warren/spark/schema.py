@@ -33,5 +33,6 @@ COLUMNS: Final = (
     ("properties", _PROPERTIES_STRUCT),
     ("headers", "map<string,string>"),
     ("headers_raw", "binary"),
+    ("arrived_at", "timestamp"),
 )
 DDL: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)

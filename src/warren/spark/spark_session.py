@@ -10,6 +10,7 @@ from warren.errors import WarrenError
 from warren.spark.java import require_java
 from warren.spark.requirements import require_pyspark
 from warren.spark.spark_errors import one_line
+from warren.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,7 @@ def session(app_name: str, master: str | None = None, **conf: object) -> SparkSe
     chosen = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else DEFAULT_MASTER)
     is_local = chosen is not None and chosen.startswith("local") and not chosen.startswith("local-cluster")
     if chosen is None or not chosen.startswith("sc://"):
-        prepare_environment()
+        prepare_environment(chosen is not None and chosen.startswith("local"))
     if chosen is not None and chosen.startswith("local"):
         # Java asks for it before it reads any setting, and so do the executors of a local-cluster.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
@@ -76,11 +77,14 @@ def session(app_name: str, master: str | None = None, **conf: object) -> SparkSe
         raise WarrenError(f"Spark does not start: {one_line(error)}; `warren doctor` looks for the cause") from error
 
 
-def prepare_environment() -> None:
+def prepare_environment(is_local: bool = True) -> None:
     """For the processes that Spark starts."""
-    # Otherwise workers take the first python3 of the path, which need not have Warren, or Spark, or this version.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Otherwise workers take the first python3 of the path, which need not have Warren, or Spark, or this version. The
+    # first is for tasks, on whatever machine they are; the second for what a data source is asked, on this one.
+    here = worker_python()
+    for name, python in (("PYSPARK_PYTHON", here if is_local else sys.executable), ("PYSPARK_DRIVER_PYTHON", here)):
+        if os.environ.get(name) in (None, here, sys.executable):
+            os.environ[name] = python
     os.environ["JAVA_HOME"] = str(require_java().home)
 
 

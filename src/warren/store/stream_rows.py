@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i64_le
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.amqp.constants import FRAME_OVERHEAD, FRAME_PREFIX
@@ -26,8 +26,6 @@ class StreamRows(Deliveries):
         self.has_runs = False
         # A record of a run, behind `last_place`, was not what was written; nothing was taken from there on.
         self.is_damaged = False
-        # When each was stored: milliseconds, 64 bits, little-endian. Not of deliveries, which do not tell.
-        self.times = BytesWriter()
 
     def take_records(self, data: bytes, at: i64, seed: i64, most: i64, most_bytes: i64) -> i64:
         """Of a file: rows from `at` on, until there are so many more of them; damage is passed over."""
@@ -76,5 +74,5 @@ class StreamRows(Deliveries):
         header_at = suffix_at + i64(read_i16_be(data, facts_at + 24))
         body_at = header_at + FRAME_OVERHEAD + i64(read_i32_be(data, header_at + 3))
         self.redelivered.append(0)
-        write_i64_le(self.times, timestamp_of(data, at))
+        self._time = timestamp_of(data, at)
         self._add_row(data, offset, suffix_at, header_at, body_at, end)

@@ -10,7 +10,8 @@ from mypy_extensions import i64
 from warren.amqp.constants import FRAME_END, FRAME_OVERHEAD
 from warren.amqp.fields import Field, Table
 from warren.amqp.frames import needs_reframing, rechannel, reframe
-from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, RUNS_ARGUMENT, StreamRun, write_run_head
+from warren.amqp.stamp import stamped
+from warren.amqp.stream_run import ARRIVED_AT, RUN_HEAD_SIZE, RUN_SUFFIX, RUNS_ARGUMENT, StreamRun, write_run_head
 from warren.broker.message import NEVER, Message, Origin
 from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.entry import Entry
@@ -43,6 +44,8 @@ class StreamConsumer(Consumer):
         runs = arguments.get(RUNS_ARGUMENT)
         # Filters go by the message.
         self.takes_runs = self._filters is None and runs is not None and runs.value is True
+        # Whatever it wants: it takes out what is put in for it.
+        self._knows_runs = runs is not None
         # Stands for every message alike in the channel's list of what is unacked: an ack is worth one place.
         self.place = Entry(Message(Origin("", [""]), b"", 0, 0), queue, 0, NEVER)
         self.place.consumer = self
@@ -67,6 +70,8 @@ class StreamConsumer(Consumer):
         outlet = channel.outlet
         size = record.suffix_size
         wire = record.wire
+        if self._knows_runs:
+            wire = wire[:size] + stamped(wire[size:], KEPT_CHANNEL, ARRIVED_AT, record.timestamp)
         self.unacked += 1
         tag = channel.unacked.add(self.place)
         out = outlet.output()

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from warren.client.address import BrokerAddress
 from warren.spark.archives.files import ArchiveFile, covering, files_in
-from warren.spark.archives.write import STORED_AT
+from warren.spark.archives.write import SCHEMA, STORED_AT
 from warren.spark.arrow_schema import ARROW
 from warren.spark.consume import Range, data_loss, read_range
 
@@ -81,10 +81,10 @@ def read_file(file: ArchiveFile, start: int, end: int) -> Generator[pa.RecordBat
     """Its messages from `start` up to and without `end`, as the source's columns."""
     with pq.ParquetFile(file.path) as parquet:
         groups = _groups(parquet, start, end)
-        for batch in parquet.iter_batches(row_groups=groups, columns=ARROW.names) if groups else ():
+        for batch in parquet.iter_batches(row_groups=groups, columns=SCHEMA.names) if groups else ():
             offsets = batch.column("offset")
             wanted = pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end))
-            kept = batch.filter(wanted).cast(ARROW)
+            kept = batch.filter(wanted).rename_columns(ARROW.names).cast(ARROW)
             if kept.num_rows:
                 yield kept
 

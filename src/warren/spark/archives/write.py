@@ -24,7 +24,8 @@ from warren.store.stream_rows import StreamRows
 from warren.store.whole_files import read_start
 
 STORED_AT: Final = "stored_at"
-SCHEMA: Final = ARROW.append(pa.field(STORED_AT, pa.timestamp("ms", tz="UTC")))
+# The last column by the name that it had before the source had it.
+SCHEMA: Final = pa.schema([*list(ARROW)[:-1], (STORED_AT, pa.timestamp("ms", tz="UTC"))])
 # Of one step, between which others get their turn: a millisecond or so.
 STEP_ROWS: Final = 512
 STEP_BYTES: Final = 1 << 20
@@ -68,15 +69,8 @@ def _batches(job: ArchiveJob, is_wanted: Callable[[], bool]) -> Iterator[pa.Reco
         if not is_wanted():
             raise WarrenError("given up: the broker stops, or the stream was deleted")
         if collected.count >= GROUP_ROWS or collected.size >= GROUP_BYTES:
-            yield _with_times(collected, job.stream)
+            yield record_batch(collected, job.stream).rename_columns(SCHEMA.names).cast(SCHEMA)
             collected = StreamRows()
         time.sleep(time.monotonic() - begun)
     if collected.count:
-        yield _with_times(collected, job.stream)
-
-
-def _with_times(collected: StreamRows, stream: str) -> pa.RecordBatch:
-    batch = record_batch(collected, stream)
-    times = pa.py_buffer(collected.times.getvalue())
-    stored = pa.Array.from_buffers(SCHEMA.field(STORED_AT).type, batch.num_rows, [None, times])
-    return pa.RecordBatch.from_arrays([*batch.columns, stored], schema=SCHEMA)
+        yield record_batch(collected, job.stream).rename_columns(SCHEMA.names).cast(SCHEMA)

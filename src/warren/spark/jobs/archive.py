@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.errors import WarrenError
+from warren.spark.arrow_schema import ARROW
 from warren.spark.folders import folder_at
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Sink, SinkKind, Source, SourceKind, View
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 STATE: Final = "_warren"
 # One query has a whole session to itself: larger batches cost less for each message.
 ROWS: Final = 250_000
-_COLUMNS: Final = "body, exchange, routing_key, queue, offset, timestamp, redelivered, properties, headers, headers_raw"
+_COLUMNS: Final = ", ".join(ARROW.names)
 # Not the time of archiving, so that a batch that is written again lands in the same folder.
 _PARTITIONS: Final = {
     "day": "coalesce(date_format(timestamp, 'yyyy-MM-dd'), 'undated')",

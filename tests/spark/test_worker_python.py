@@ -1,0 +1,67 @@
+"""Processes that Spark starts by the dozen take pyspark from where it is compiled, and import what they need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from tests.faults.kill9_broker import environment
+from warren.spark.spark_session import prepare_environment
+from warren.spark.worker_python import worker_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+def test_the_archives_of_spark_are_left_out_and_nothing_else() -> None:
+    entries = ["/spark/python/lib/pyspark.zip", "/mine", "/spark/lib/py4j-0.10-src.zip", "/jars/spark-core_2.13.jar"]
+    script = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1])"
+    command = [worker_python(), "-c", script, "an argument"]
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join([*entries, "/yours"])}
+    assert subprocess.check_output(command, env=given, text=True) == "/mine:/yours an argument\n"
+
+
+def test_a_process_of_the_source_does_not_import_pandas() -> None:
+    # It would take as long as all else together, for each query anew.
+    script = "import pyspark_warren, sys; print('pandas' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", script], env=environment(), text=True) == "False\n"
+
+
+def test_executors_elsewhere_have_no_such_script_and_what_was_asked_for_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME"):
+        # So that it is as before at the end.
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+        monkeypatch.delenv(name)
+    prepare_environment(is_local=True)
+    assert os.environ["PYSPARK_PYTHON"] == worker_python() != sys.executable
+    prepare_environment(is_local=False)
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert os.environ["PYSPARK_DRIVER_PYTHON"] == worker_python()
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    prepare_environment()
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
+
+
+def test_a_spark_of_ones_own_keeps_its_archives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert worker_python() == sys.executable
+
+
+@pytest.mark.spark
+def test_workers_do_not_compile_pyspark_from_its_archive(spark: SparkSession) -> None:
+    def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"file": [str(pyspark.__file__)]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(where, "file string").collect()
+    assert Path(row.file).is_file()
