@@ -22,12 +22,15 @@ from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.broker.consume.reply_to import REPLY_QUEUE, deliver_reply, name_reply_address
 from warren.broker.exchanges.base import Envelope, Exchange
+from warren.broker.exchanges.hashing import hash_bytes, mix
 from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.message import Message, Origin
 from warren.broker.publish import checks
-from warren.broker.publish.republish import IS_KEPT, SOME_FAILED, SOME_REFUSED, deliver, queues_in
+from warren.broker.publish.republish import IS_KEPT, SOME_FAILED, SOME_REFUSED, SOME_TOOK, deliver, queues_in
+from warren.broker.queue.outcome import DUPLICATE
 from warren.broker.queue.queue import Queue
 from warren.broker.session.interceptors import PUBLISH, intercept_publish
+from warren.broker.session.numbering import Numbering
 from warren.broker.session.observer import TRACE_HEADER, Delivery, Observer, Target
 from warren.errors import AmqpError, NotImplementedByBroker
 
@@ -74,6 +77,8 @@ def _publish_like_others(channel: Channel, arguments: bytes, content: bytes, bod
     elif flags != 0 or header != 14:
         return False
     if connection.targets_as_of != node.topology + node.access.generation or channel.transaction is not None:
+        return False
+    if connection.numbering is not None:
         return False
     target = connection.targets.get(arguments)
     if target is None:
@@ -237,13 +242,21 @@ def _route(channel: Channel, target: Target, message: Message, observer: Observe
     if depends_on_keys:
         envelope = Envelope(message.origin.keys)
     else:
-        envelope = Envelope.of(message, channel.connection.node.host.draw())
+        envelope = Envelope.of(message, _draw(channel))
     queues = queues_in(route(exchanges, exchange, envelope))
     if depends_on_keys and queues and message.origin is target.origin:
         target.queues = queues = _shared(channel.connection, queues)
     if observer is not None:
         observer.routed(exchange, message, envelope, queues)
     return queues
+
+
+def _draw(channel: Channel) -> i64:
+    """For exchanges that pick at random. What may come again is led to where it was led before."""
+    numbering = channel.connection.numbering
+    if numbering is None:
+        return channel.connection.node.host.draw()
+    return mix(hash_bytes(numbering.key + str(numbering.number).encode()))
 
 
 def _shared(connection: Connection, queues: list[Queue]) -> list[Queue]:
@@ -255,6 +268,10 @@ def _shared(connection: Connection, queues: list[Queue]) -> list[Queue]:
 
 def deliver_routed(channel: Channel, delivery: Delivery) -> None:
     """What was checked and routed, now or before a transaction was committed."""
+    numbering = channel.connection.numbering
+    if numbering is not None:
+        _deliver_numbered(channel, delivery, numbering)
+        return
     deliver_to_queues(
         channel,
         delivery.message,
@@ -282,6 +299,49 @@ def deliver_to_queues(
         _unrouted(channel, message, mandatory, seqno, observer)
         return
     said = deliver(node.monitor, exchange, message, queues, observer)
+    _answer(channel, message, queues, mandatory, seqno, observer, said)
+
+
+def _deliver_numbered(channel: Channel, delivery: Delivery, numbering: Numbering) -> None:
+    """Into every queue that has not had it. The publisher hears the same whether it is new or came again."""
+    node = channel.connection.node
+    message, exchange, observer = delivery.message, delivery.exchange, delivery.observer
+    numbering.number += 1
+    exchange.published_in += 1
+    if numbering.has_failed:
+        if delivery.seqno != 0:
+            channel.refused(delivery.seqno)
+        return
+    if not delivery.queues:
+        _unrouted(channel, message, delivery.mandatory, delivery.seqno, observer)
+        return
+    said: i64 = 0
+    for queue in delivery.queues:
+        if queue.has_passed(numbering.key, numbering.number):
+            said |= SOME_TOOK | IS_KEPT if queue.keeps(message) else SOME_TOOK
+            if observer is not None:
+                observer.queued(queue, DUPLICATE)
+            continue
+        queue.backing.begin_together()
+        outcome = deliver(node.monitor, exchange, message, [queue], observer)
+        if outcome & SOME_TOOK:
+            queue.note_publisher(numbering.key, numbering.number, message)
+        said |= outcome
+    if said & (SOME_REFUSED | SOME_FAILED):
+        numbering.has_failed = True
+    _answer(channel, message, delivery.queues, delivery.mandatory, delivery.seqno, observer, said)
+
+
+def _answer(
+    channel: Channel,
+    message: Message,
+    queues: list[Queue],
+    mandatory: bool,
+    seqno: i64,
+    observer: Observer | None,
+    said: i64,
+) -> None:
+    node = channel.connection.node
     node.counters.routed += 1
     if mandatory and said == SOME_FAILED:
         # Every queue broke over it. Routed to nobody, as far as its publisher is concerned.
