@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from warren.amqp import methods
 from warren.amqp.constants import PROTOCOL_HEADER
-from warren.amqp.fields import table_of
+from warren.amqp.fields import Field, table_of
 from warren.amqp.frames import body_parts, content_frames
 from warren.amqp.methods import Method
 from warren.amqp.properties import Properties, encode_properties
@@ -272,9 +272,10 @@ class World:
         heartbeat: int = 0,
         frame_max: int = 0,
         channel_max: int = 0,
+        publisher: dict[str, object] | None = None,
     ) -> Client:
         client = self.dial()
-        client.log_in(user, user, CAPABILITIES if capabilities is None else capabilities)
+        client.log_in(user, user, CAPABILITIES if capabilities is None else capabilities, publisher)
         client.expect(methods.ConnectionTune)
         client.send(
             methods.ConnectionTuneOk(
@@ -342,10 +343,18 @@ class Client:
     def send(self, method: Method, channel: int = 0) -> None:
         self.feed(frame(method, channel))
 
-    def log_in(self, user: str, password: str, capabilities: dict[str, object] | None = None) -> None:
+    def log_in(
+        self,
+        user: str,
+        password: str,
+        capabilities: dict[str, object] | None = None,
+        publisher: dict[str, object] | None = None,
+    ) -> None:
         self.feed(PROTOCOL_HEADER)
         self.expect(methods.ConnectionStart)
         properties = table_of({"capabilities": CAPABILITIES if capabilities is None else capabilities})
+        if publisher is not None:
+            properties["x-publisher"] = Field("F", table_of(publisher))
         self.send(methods.ConnectionStartOk(properties, "PLAIN", f"\0{user}\0{password}".encode()))
 
     def channel(self, number: int = 1) -> ChannelClient:

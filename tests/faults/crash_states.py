@@ -144,7 +144,7 @@ class Explorer:
 def observe(disk: SimulatedDisk, definitions: Definitions) -> Observed:
     """What the queues hold after a restart on this disk."""
     world = StoredWorld(disk, definitions, 1024)
-    return {name: world.drain_flagged(name) for name in definitions}
+    return Observed(world, list(definitions))
 
 
 def short_workloads(length: int) -> Iterator[tuple[str, ...]]:

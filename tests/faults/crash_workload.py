@@ -169,7 +169,7 @@ class Workload:
         body = f"{self._prefix}{self._count}:" + "0123456789abcdef"[self._count % 16] * size
         if not names:
             return
-        self.world.publish(body, *names, persistent=not is_transient)
+        self.world.publish(body, *names, persistent=not is_transient, number=self._count)
         position = self.world.store.position
         for name in names:
             self._note(body, name, position, is_transient)
@@ -259,9 +259,12 @@ class Workload:
         self._declare(name)
 
     def _declare(self, name: str) -> None:
-        """One of them has somewhere for its dead to go; two would bring a message there twice."""
+        """One of them has somewhere for its dead to go; two would bring a message there twice. Another looks out for
+        ids. All have publishers that number what they publish, one for each life of the store."""
         if name == "one":
             self.world.declare(name, dead_letter_exchange="", dead_letter_routing_key=DEAD)
+        elif name == "two":
+            self.world.declare(name, message_deduplication=True, cache_size=10_000)
         else:
             self.world.declare(name)
 

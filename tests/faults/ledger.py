@@ -6,10 +6,29 @@ happened or not, but never half, never twice, and never the later without the ea
 
 from __future__ import annotations
 
-from tests.store.stored_world import Definitions
+from tests.store.stored_world import Definitions, StoredWorld
+from warren.broker.queue.publishers import key_of
+from warren.broker.queue.queue import Queue
 
-# What a queue holds after a restart: body and redelivered flag.
-Observed = dict[str, list[tuple[str, bool]]]
+
+class Observed(dict[str, list[tuple[str, bool]]]):
+    """What queues hold after a restart: body and redelivered flag; and what they would take for a repetition."""
+
+    def __init__(self, world: StoredWorld, names: list[str]) -> None:
+        super().__init__({name: world.drain_flagged(name) for name in names})
+        self.queues = {name: world.queue(name) for name in names}
+
+
+def is_known(queue: Queue, body: str) -> bool:
+    """Would the queue take it for a repetition? An id is what stands before the colon, and so are name and number."""
+    tag = body.split(":")[0]
+    if queue.deduplication is not None:
+        return queue.deduplication.has_seen(tag, queue.node.now)
+    return queue.has_passed(key_of(tag[0]), int(tag[1:]))
+
+
+# Queues that remember what they had: one by ids, one by the numbers of its publisher.
+LOOKING_OUT = ("two", "three")
 
 
 class Violation(AssertionError):
@@ -32,6 +51,8 @@ class Item:
         self.delivered = False
         # An earlier restart did not find it.
         self.is_gone = False
+        # An earlier restart did not know it.
+        self.is_forgotten = False
 
     def __repr__(self) -> str:
         return f"{self.body.split(':')[0]} in {self.queue} (published {self.published}, settled {self.settled})"
@@ -55,6 +76,7 @@ class Ledger:
             for item in items:
                 present[item] = item.body in flags
                 _check_item(item, present[item], synced)
+                _check_known(item, observed.queues[queue], present[item], synced)
                 if was_killed and item.delivered and flags.get(item.body) is False:
                     raise Violation(f"{item!r} was delivered and is not marked as redelivered")
         _check_publishes_in_order(present)
@@ -69,6 +91,7 @@ class Ledger:
             for old in self.in_queue(queue, incarnation):
                 item = Item(old.body, queue, incarnation, 0)
                 item.is_gone = old.body not in flags
+                item.is_forgotten = not is_known(observed.queues[queue], old.body)
                 item.delivered = flags.get(old.body, False)
                 ledger.items.append(item)
         return ledger
@@ -97,6 +120,23 @@ def _check_item(item: Item, is_present: bool, synced: int) -> None:
     is_promised = item.published <= synced and item.settled is None and not item.is_transient and not item.is_gone
     if is_promised and not is_present:
         raise Violation(f"{item!r} was lost; synced {synced}")
+
+
+def _check_known(item: Item, queue: Queue, is_present: bool, synced: int) -> None:
+    """Only in queues that look out for it: as durable as the message, and as long as there is one."""
+    if item.queue not in LOOKING_OUT:
+        return
+    knows = is_known(queue, item.body)
+    if item.is_transient:
+        if knows and queue.deduplication is not None:
+            raise Violation(f"{item!r} is transient and known; synced {synced}")
+        return
+    if not knows and (is_present or (item.published <= synced and not item.is_forgotten)):
+        raise Violation(f"{item!r} would be taken for a new one; synced {synced}")
+    if knows and item.is_forgotten:
+        raise Violation(f"{item!r} was not known after an earlier restart, and is again")
+    if knows and not is_present and item.settled is None and not item.is_gone:
+        raise Violation(f"{item!r} is not there, and would not be taken again; synced {synced}")
 
 
 def _check_publishes_in_order(present: dict[Item, bool]) -> None:

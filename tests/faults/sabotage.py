@@ -10,8 +10,10 @@ import zlib
 from typing import TYPE_CHECKING
 
 from tests.store.simulated_disk import SimulatedDisk
-from warren.store.format import FILE_HEADER_SIZE, RECORD_HEADER_SIZE, seed
+from warren.store.format import FILE_HEADER_SIZE, RECORD_HEADER_SIZE, TOGETHER, seed
+from warren.store.seen import SEEN_NAME
 from warren.store.stream_format import FILE_ENDING, file_seed, parse_name
+from warren.store.walk import RecordWalk
 
 if TYPE_CHECKING:
     from tests.faults.crash_workload import Workload
@@ -21,7 +23,9 @@ NO_DIRSYNC = "no-dirsync"
 NO_CRC = "no-crc"
 NO_TRUNCATE = "no-truncate"
 ACK_BEFORE_WRITE = "ack-before-write"
-KINDS = (NO_FSYNC, NO_DIRSYNC, NO_CRC, NO_TRUNCATE, ACK_BEFORE_WRITE)
+NO_IDS = "no-ids"
+NO_GROUPS = "no-groups"
+KINDS = (NO_FSYNC, NO_DIRSYNC, NO_CRC, NO_TRUNCATE, ACK_BEFORE_WRITE, NO_IDS, NO_GROUPS)
 
 
 class DiskWithoutFsync(SimulatedDisk):
@@ -45,6 +49,14 @@ class DiskWithoutTruncate(SimulatedDisk):
         self._change("truncate")
 
 
+class DiskWithoutIds(SimulatedDisk):
+    """Never writes the file of what was seen."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        if name != SEEN_NAME:
+            super().replace(name, data)
+
+
 def new_disk(broken: str, files: dict[str, bytes] | None = None) -> SimulatedDisk:
     if broken == NO_FSYNC:
         return DiskWithoutFsync(files)
@@ -52,6 +64,8 @@ def new_disk(broken: str, files: dict[str, bytes] | None = None) -> SimulatedDis
         return DiskWithoutDirectorySync(files)
     if broken == NO_TRUNCATE:
         return DiskWithoutTruncate(files)
+    if broken == NO_IDS:
+        return DiskWithoutIds(files)
     return SimulatedDisk(files)
 
 
@@ -62,17 +76,31 @@ def after_step(broken: str, workload: Workload) -> None:
 
 
 def as_read(broken: str, files: dict[str, bytes]) -> dict[str, bytes]:
-    """no-crc: every checksum fits, whatever became of the bytes it was made for."""
-    if broken != NO_CRC:
+    """no-crc: every checksum fits, whatever became of the bytes it was made for; no-groups: nothing says that messages
+    and their ids belong together."""
+    if broken not in (NO_CRC, NO_GROUPS):
         return files
+    change = _believed if broken == NO_CRC else _ungrouped
     believed = dict(files)
     for name, data in files.items():
         stream = parse_name(name, FILE_ENDING)
         if name.endswith(".log"):
-            believed[name] = _believed(data, int(name[:-4]), FILE_HEADER_SIZE)
+            believed[name] = change(data, int(name[:-4]), FILE_HEADER_SIZE)
         elif stream is not None and len(data) > 12:
-            believed[name] = _believed(data, file_seed(*stream), int.from_bytes(data[10:12], "big"))
+            believed[name] = change(data, file_seed(*stream), int.from_bytes(data[10:12], "big"))
     return believed
+
+
+def _ungrouped(data: bytes, segment: int, header_size: int) -> bytes:
+    walk = RecordWalk(data, header_size, segment)
+    changed = bytearray(data)
+    while walk.next():
+        if walk.kind() == TOGETHER:
+            # Another kind, which means nothing to anybody.
+            at = walk.at
+            changed[at + 2] = 0xFE
+            changed[at + 8 : at + 12] = struct.pack(">I", zlib.crc32(b"", seed(segment, at, 0xFE, 0)))
+    return bytes(changed)
 
 
 def _believed(data: bytes, segment: int, header_size: int) -> bytes:

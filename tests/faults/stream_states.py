@@ -14,17 +14,23 @@ from random import Random
 
 from tests.faults import sabotage
 from tests.faults.crash_states import Found, say
-from tests.faults.ledger import Violation
+from tests.faults.ledger import Violation, is_known
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import Definitions, StoredWorld
 from warren.amqp.frames import body_of
 from warren.broker.stream.stream import Stream
 from warren.store.chores import Chore, SyncJob
 
-# One keeps everything, the other what fits.
+# One keeps everything, the other what fits. One knows messages again by numbers, the other by ids.
 STREAMS: dict[str, dict[str, object]] = {
     "long": {"queue_type": "stream", "stream_max_segment_size_bytes": 700},
-    "short": {"queue_type": "stream", "stream_max_segment_size_bytes": 400, "max_length_bytes": 2500},
+    "short": {
+        "queue_type": "stream",
+        "stream_max_segment_size_bytes": 400,
+        "max_length_bytes": 2500,
+        "message_deduplication": True,
+        "cache_size": 10_000,
+    },
 }
 QUEUE = "queue"
 STEPS = (
@@ -45,7 +51,14 @@ STEPS = (
     "redeclare",
 )
 LOOP_STEPS = ("publish", "publish to all", "read", "publish big")
-KINDS = (sabotage.NO_FSYNC, sabotage.NO_DIRSYNC, sabotage.NO_CRC, sabotage.ACK_BEFORE_WRITE)
+KINDS = (
+    sabotage.NO_FSYNC,
+    sabotage.NO_DIRSYNC,
+    sabotage.NO_CRC,
+    sabotage.ACK_BEFORE_WRITE,
+    sabotage.NO_IDS,
+    sabotage.NO_GROUPS,
+)
 Records = list[tuple[int, str]]
 
 
@@ -55,10 +68,23 @@ class Story:
     def __init__(self, incarnation: str) -> None:
         self.incarnation = incarnation
         self.records: dict[int, tuple[str, int]] = {}
+        # What came before the last restart, and whether that knew it.
+        self.known: dict[str, bool] = {}
         # What retention has given up may be gone, or still be there.
         self.floor = 0
         # What a reader was shown.
         self.shown = -1
+
+    def check_known(self, stream: Stream, found: Records, synced: int) -> None:
+        """The stream knows what it has and had, and takes again what it lost."""
+        there = {body for _, body in found}
+        for offset, (body, position) in self.records.items():
+            knows = is_known(stream, body)
+            if body in there or position <= synced:
+                if not knows and self.known.get(body, True):
+                    raise Violation(f"{offset} of {stream.name} would be taken for a new one; synced {synced}")
+            elif knows and offset >= self.floor:
+                raise Violation(f"{offset} of {stream.name} is gone, and would not be taken again; synced {synced}")
 
     def check(self, name: str, found: Records, synced: int) -> None:
         offsets = [offset for offset, _ in found]
@@ -72,9 +98,10 @@ class Story:
             if is_promised and offset >= self.floor and offset not in offsets:
                 raise Violation(f"stream {name} lost {offset}; synced {synced}, shown {self.shown}")
 
-    def after(self, found: Records) -> Story:
+    def after(self, found: Records, stream: Stream) -> Story:
         """A restart found this, and it is all durable now."""
         story = Story(self.incarnation)
+        story.known = {body: is_known(stream, body) for body, _ in self.records.values()}
         story.floor = found[0][0] if found else 0
         story.records = {offset: record for offset, record in self.records.items() if offset < story.floor}
         story.records.update({offset: (body, 0) for offset, body in found})
@@ -163,7 +190,7 @@ class Workload:
         body = f"{self._prefix}{self._count}:" + "0123456789abcdef"[self._count % 16] * size
         to = [*names, QUEUE] if step == "publish to all" else names
         offsets = {name: int(self.stream(name).log.next_offset) for name in names}
-        self.world.publish(body, *to, persistent=self.random.random() < 0.5)
+        self.world.publish(body, *to, persistent=self.random.random() < 0.5, number=self._count)
         for name, offset in offsets.items():
             self.stories[name].records[offset] = (body, int(self.world.store.position))
 
@@ -260,7 +287,9 @@ class Explorer:
             if name in definitions and definitions[name][0] == story.incarnation:
                 found = world.queue(name)
                 assert isinstance(found, Stream)
-                story.check(name, records_of(found), synced)
+                records = records_of(found)
+                story.check(name, records, synced)
+                story.check_known(found, records, synced)
 
     def _crash_in_recovery(
         self, files: dict[str, bytes], stories: dict[str, Story], definitions: Definitions, synced: int
@@ -283,7 +312,7 @@ class Explorer:
             if name in definitions and definitions[name][0] == story.incarnation:
                 found = world.queue(name)
                 assert isinstance(found, Stream)
-                again[name] = story.after(records_of(found))
+                again[name] = story.after(records_of(found), found)
         if len(again) < len(stories):
             return
         workload = Workload(world, again, self._random.getrandbits(32), "n")

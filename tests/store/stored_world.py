@@ -18,6 +18,7 @@ from warren.broker.node import Node
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.errands import UNITS
 from warren.broker.queue.outcome import Outcome
+from warren.broker.queue.publishers import key_of
 from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
 from warren.broker.vhost.vhost import VHost
@@ -131,12 +132,24 @@ class StoredWorld:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def publish(
-        self, body: str, *names: str, persistent: bool = True, priority: int = 0, ttl: int | None = None
+        self,
+        body: str,
+        *names: str,
+        persistent: bool = True,
+        priority: int = 0,
+        ttl: int | None = None,
+        number: int | None = None,
     ) -> Message:
-        """Into every queue named, as one publish to a fanout exchange does."""
+        """Into every queue named, as one publish to a fanout exchange does; with a number, as of a publisher that is
+        called by the body's first letter. The id is what stands before the colon."""
         message = message_of(body, persistent, priority, ttl)
         for name in names:
-            assert self.node.monitor.publish(self.queue(name), message) not in (Outcome.REFUSED, Outcome.FAILED)
+            queue = self.queue(name)
+            if number is not None:
+                queue.backing.begin_together()
+            assert self.node.monitor.publish(queue, message) not in (Outcome.REFUSED, Outcome.FAILED)
+            if number is not None:
+                queue.note_publisher(key_of(body[0]), number, message)
         return message
 
     def get(self, name: str) -> Entry | None:
@@ -219,6 +232,7 @@ def message_of(body: str, persistent: bool = True, priority: int = 0, ttl: int |
     properties = Properties()
     properties.delivery_mode = 2 if persistent else 1
     properties.priority = priority
+    properties.headers = table_of({"x-deduplication-header": body.split(":")[0]})
     raw = body.encode()
     message = Message(
         Origin("amq.fanout", ["key"]), content_frames(1, encode_properties(properties), raw, FRAME_MAX), 1, len(raw)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+# A property of clients whose publishes are numbered, and of a broker that knows it. Warren's own.
+PUBLISHER: Final = "x-publisher"
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2

@@ -31,6 +31,10 @@ LANE_OPENED: Final = 3
 LANE_DELETED: Final = 4
 SYNCED: Final = 5
 DELIVERED: Final = 6
+# 7 to 9 are of streams and definitions. What stands between these two counts with all of it or not at all: messages,
+# and by what they will be known again.
+TOGETHER: Final = 10
+SEEN: Final = 11
 
 _PERSISTENT: Final = 1
 # A MESSAGE payload begins with first ordinal(4) and count of places(2).

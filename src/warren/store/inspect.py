@@ -27,8 +27,10 @@ from warren.store.format import (
     LANE_DELETED,
     LANE_OPENED,
     MESSAGE,
+    SEEN,
     SETTLED,
     SYNCED,
+    TOGETHER,
     read_file_header,
     read_message,
     read_places,
@@ -38,6 +40,7 @@ from warren.store.inspect_streams import StreamReport, check_streams, dump_strea
 from warren.store.log import LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.recovery import Survey
+from warren.store.seen import notes_in
 from warren.store.segment import ROW_SIZE, Row, Segment, index_name, segment_name, settled_name
 from warren.store.walk import RecordWalk
 
@@ -249,6 +252,10 @@ def _facts(walk: RecordWalk) -> tuple[str, dict[str, object]]:
     if kind == DELIVERED:
         number, mark = struct.unpack(">IQ", payload)
         return "delivered", {"lane": number, "up_to": mark}
+    if kind == TOGETHER:
+        return "together", {}
+    if kind == SEEN:
+        return "seen", {"notes": [[lane, key.decode("utf-8", "replace"), at] for lane, key, at in notes_in(payload)]}
     if kind == CHANGES:
         return "definitions", _definitions_facts(payload)
     if kind == BASE_END:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warren.amqp.frames import body_of
-from warren.store.format import SYNCED
+from warren.store.format import SEEN, SYNCED
+from warren.store.seen import notes_in
 from warren.store.stream_format import STREAM_MESSAGE, file_name, file_seed, read_file_header, read_stream_record
 from warren.store.stream_recovery import StreamSurvey
 from warren.store.streams import stream_files
@@ -85,6 +86,9 @@ def dump_streams(disk: ReadingDisk) -> Iterator[tuple[int, int, int, str, dict[s
                     yield number, at, size, "stream message", {"stream": stream, **_facts(data, at, at + size)}
                 elif walk.kind() == SYNCED:
                     yield number, at, size, "stream synced", {"stream": stream}
+                elif walk.kind() == SEEN:
+                    notes = [[key.decode("utf-8", "replace"), value] for _, key, value in notes_in(walk.payload())]
+                    yield number, at, size, "stream seen", {"stream": stream, "notes": notes}
 
 
 def _facts(data: bytes, at: int, end: int) -> dict[str, object]:

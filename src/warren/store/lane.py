@@ -96,6 +96,14 @@ class Lane(Backing):
             self.store.add(self, entry)
             self._note_delivery(entry)
 
+    def begin_together(self) -> None:
+        if self.durable:
+            self.store.pending.begin_together()
+
+    def remember(self, key: bytes, number: i64) -> None:
+        if self.durable:
+            self.store.remember(self, key, number)
+
     def _is_head_full(self) -> bool:
         if self.store.is_crowded():
             return len(self._entries) >= CROWDED_ENTRIES or self._head_bytes >= CROWDED_BYTES

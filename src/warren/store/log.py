@@ -25,6 +25,7 @@ from warren.store.lane import Lane
 from warren.store.pending import PendingRecords
 from warren.store.recovered import RecoveredLane
 from warren.store.removal import LaneRemoval
+from warren.store.seen import SeenFile
 from warren.store.segment import SPARSE, LaneRun, Segment, segment_name
 from warren.store.segment_files import OUT_OF_DESCRIPTORS, SegmentFiles
 from warren.store.streams import StreamLogs
@@ -101,6 +102,7 @@ class LogStore(Store):
         self.deleted: dict[str, bool] = {}
         # Streams have files of their own, which are written and synced together with the log.
         self.streams = StreamLogs(self, disk)
+        self.seen = SeenFile(self)
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
@@ -113,6 +115,8 @@ class LogStore(Store):
             self.next_lane += 1
         self.lanes[lane.number] = lane
         lane.last_sequence = max(lane.last_sequence, self.sequence_base)
+        if level == 0:
+            lane.recalled = self.seen.recall(queue)
         return lane
 
     def open_stream(self, queue: Queue) -> StreamLog:
@@ -144,6 +148,7 @@ class LogStore(Store):
             if lane.has_entries:
                 gone[lane.number] = True
         self.streams.delete(queue)
+        self.seen.queues.pop(queue, None)
         return self.forget_lanes(gone)
 
     def forget_lanes(self, numbers: dict[int, bool]) -> Errand:
@@ -163,6 +168,11 @@ class LogStore(Store):
     def move(self, lane: Lane, entry: Entry, moved_from: i64) -> None:
         """Compaction: the same place in the lane at another address."""
         self.position += self.pending.move(lane, entry, moved_from)
+
+    def remember(self, lane: Lane, key: bytes, number: i64) -> None:
+        self.seen.queues[lane.queue] = True
+        self.pending.remember(lane, key, number)
+        self.position += 1
 
     def settle(self, address: i64) -> None:
         """It never comes back."""
@@ -193,23 +203,39 @@ class LogStore(Store):
     # -- to the file, and to the disk ------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Raises OSError now and for ever once the disk has failed: whoever asked first may not be who stops."""
+        """The turn is over. Raises OSError now and for ever once the disk has failed: whoever asked first may not be
+        who stops."""
         if self.failure is not None:
             raise self.failure
         try:
+            # First: what is in the log belongs to queues that are defined.
+            if self.definitions is not None:
+                self.definitions.write()
+            self.streams.write()
+            if self.pending.is_together:
+                self.pending.end_together()
+            self._write()
+        except OSError as error:
+            self.failure = error
+            raise
+        self.written = self.position
+
+    def _write_early(self) -> None:
+        """For one who reads what is not in the file yet. It does not count as written: what belongs together may have
+        come only in part."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            if self.definitions is not None:
+                self.definitions.write()
             self._write()
         except OSError as error:
             self.failure = error
             raise
 
     def _write(self) -> None:
-        # First: what is in the log belongs to queues that are defined.
-        if self.definitions is not None:
-            self.definitions.write()
-        self.streams.write()
         data = self.pending.take(self._mark)
         if not data:
-            self.written = self.position
             if self.short_of_space:
                 self._roll_if_spent()
             return
@@ -218,17 +244,16 @@ class LogStore(Store):
         self.disk.append(segment.handle, data)
         segment.size += len(data)
         self.bytes_written += len(data)
-        self.written = self.position
         if not self._unsynced or self._unsynced[-1] is not segment:
             self._unsynced.append(segment)
-        if segment.size >= self.segment_bytes and self.is_named:
+        if segment.size >= self.segment_bytes and self.is_named and not self.pending.is_together:
             self.roll()
         elif self.short_of_space:
             self._roll_if_spent()
 
     def _roll_if_spent(self) -> None:
         """Publishers are blocked, so the active segment would never fill, and what it holds never be given back."""
-        if self.active.live * SPARSE < self.active.entries and self.is_named:
+        if self.active.live * SPARSE < self.active.entries and self.is_named and not self.pending.is_together:
             self.roll()
 
     def roll(self) -> None:
@@ -241,6 +266,9 @@ class LogStore(Store):
                 raise
             # That passes: this one grows a little longer, and the next write tries again.
             return
+        if old.has_seen:
+            # First: an index tells nothing of it, and a file that is gone neither.
+            self.seen.write_soon()
         self.seal(old)
         self.upkeep.consider(old)
 
@@ -366,6 +394,7 @@ class LogStore(Store):
     def forget_deleted(self) -> None:
         """What the crash did not leave time for. Others stay, until somebody who has their definition asks for them."""
         self.forget([incarnation for incarnation in self.incarnations() if incarnation in self.deleted])
+        self.seen.forget_all_but(self.incarnations())
         self.deleted = {}
 
     # -- file work -------------------------------------------------------------------------------------------------
@@ -394,7 +423,7 @@ class LogStore(Store):
     def read(self, segment: Segment, offset: i64, size: i64) -> bytes | None:
         """None when the disk says that it cannot: that may pass, so nothing is given up for it."""
         if segment is self.active and offset + size > segment.size:
-            self.write()
+            self._write_early()
         return self.files.read(segment, offset, size)
 
     def read_rows(self, segment: Segment, run: LaneRun, first: i64, count: i64) -> bytes:

@@ -17,13 +17,16 @@ from warren.store.format import (
     DELIVERED,
     LANE_OPENED,
     PLACES_MAX,
+    SEEN,
     SETTLED,
     SYNCED,
+    TOGETHER,
     write_message,
     write_place,
     write_record,
 )
 from warren.store.lane import Lane
+from warren.store.seen import write_note
 from warren.store.segment import LaneRun, Segment
 
 
@@ -41,6 +44,9 @@ class PendingRecords:
         self._out = BytesWriter()
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
+        # A TOGETHER record is in the file, or will be, and its SEEN is not.
+        self.is_together = False
+        self._seen = BytesWriter()
         # Said again at the end of the batch: a segment that is damaged in one place still knows whose its messages are.
         self._announced: list[bytes] = []
 
@@ -136,6 +142,25 @@ class PendingRecords:
 
     def forget_watermark(self, lane: Lane) -> None:
         self._watermarks.pop(lane, None)
+
+    def begin_together(self) -> None:
+        """Before the record of the message, which is still open or not yet begun."""
+        if not self.is_together:
+            self.is_together = True
+            self.add_record(TOGETHER, b"")
+
+    def remember(self, lane: Lane, key: bytes, number: i64) -> None:
+        if lane.announced_in != self.segment.number:
+            self._announce(lane)
+        write_note(self._seen, lane.number, key, number)
+
+    def end_together(self) -> None:
+        """The turn is over: all that has happened since the first of them is one whole."""
+        self.finish_record()
+        self.add_record(SEEN, self._seen.getvalue())
+        self._seen.truncate(0)
+        self.segment.has_seen = True
+        self.is_together = False
 
     def add_record(self, kind: i64, payload: bytes) -> None:
         write_record(self._out, kind, payload, self.segment.number, self.segment.size + len(self._out))

@@ -22,6 +22,7 @@ from warren.store.format import (
     LANE_DELETED,
     LANE_OPENED,
     MESSAGE,
+    SEEN,
     SETTLED,
     body_size_of,
     first_ordinal,
@@ -32,9 +33,10 @@ from warren.store.format import (
 from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane
+from warren.store.seen import notes_in
 from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
-from warren.store.walk import RecordWalk, Stop
+from warren.store.walk import RecordWalk, Stop, whole_until
 from warren.store.whole_files import cut_and_sync, numbers_of, read_or_nothing, read_start, read_whole
 
 _UNKNOWN_LANES: Final = 1_000_000
@@ -45,10 +47,13 @@ def recover(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> LogStore:
     survey = Survey(disk)
     survey.repair()
     survey.fill(store)
+    store.log_lines += recover_streams(store.streams)
+    if store.seen.recovered:
+        # First: an index tells nothing of it.
+        store.seen.write_soon()
     for segment in store.segments.values():
         if not segment.indexed:
             store.seal(segment)
-    store.log_lines += recover_streams(store.streams)
     store.continue_after(survey.last_number, survey.last_size)
     if survey.orphans:
         survey.bury_orphans(store)
@@ -115,14 +120,18 @@ class Survey:
             if follower.previous_size > size:
                 damage.append((size, follower.previous_size))
             size = min(size, follower.previous_size)
+        is_cut = False
         for start, end in damage:
             if (number, start) >= durable:
-                self.lines.append(f"store: segment {number} was synced up to byte {start}; the rest is dropped")
-                one.read(start)
-                return True
+                size, is_cut = start, True
+                break
             self.lines.append(f"store: segment {number} is damaged from byte {start} to {end}")
-        one.read(size)
-        return False
+        whole = whole_until(one.groups, size, number, durable)
+        one.read(whole)
+        if not is_cut and whole == size:
+            return False
+        self.lines.append(f"store: segment {number} was synced up to byte {whole}; the rest is dropped")
+        return True
 
     def repair(self) -> None:
         """Make what counts durable, and what does not go away, before anything is built on it."""
@@ -152,6 +161,7 @@ class Survey:
             del store.segments[orphan.number]
             for segment in store.segments.values():
                 segment.settles.pop(orphan.number, None)
+        store.seen.read(self._names)
         _gather_lanes(store)
         if self.unreadable:
             # Lanes may have begun there, whose numbers nobody knows.
@@ -195,6 +205,8 @@ class _Found:
     def __init__(self, disk: Disk, number: int, names: list[str]) -> None:
         self.disk = disk
         self.damage: list[tuple[int, int]] = []
+        # What of it counts as a whole or not at all.
+        self.groups: list[tuple[int, int]] = []
         # The furthest point that its records say was synced: segment and offset.
         self.mark: tuple[int, int] = (0, 0)
         segment: Segment | None = None
@@ -229,7 +241,7 @@ class _Found:
         """Where the damage is, and how far the log knew itself to be durable."""
         walk = RecordWalk(data, FILE_HEADER_SIZE, self.segment.number)
         walk.survey()
-        self.damage, self.mark = walk.damage, walk.mark
+        self.damage, self.mark, self.groups = walk.damage, walk.mark, walk.groups
         if walk.stop is Stop.UNWRITTEN:
             # The room that it was created with.
             start, _ = self.damage.pop()
@@ -263,6 +275,9 @@ def _take_in(segment: Segment, walk: RecordWalk) -> None:
     elif kind == DELIVERED:
         lane, mark = struct.unpack(">IQ", walk.payload())
         segment.watermarks[lane] = mark
+    elif kind == SEEN:
+        segment.has_seen = True
+        segment.seen.append(walk.payload())
 
 
 def _take_in_message(segment: Segment, data: bytes, at: i64, end: i64) -> None:
@@ -368,3 +383,17 @@ def _gather_lanes(store: LogStore) -> None:
     for number, lane in lanes.items():
         if lane.durable and number not in deleted:
             store.recovered[lane.key] = lane
+    for segment in store.segments.values():
+        _gather_notes(store, segment, {number: lane for number, lane in lanes.items() if number not in deleted})
+
+
+def _gather_notes(store: LogStore, segment: Segment, lanes: dict[int, RecoveredLane]) -> None:
+    notes: dict[str, list[tuple[bytes, int]]] = {}
+    for payload in segment.seen:
+        for number, key, value in notes_in(payload):
+            lane = lanes.get(number)
+            if lane is not None and lane.durable:
+                notes.setdefault(lane.incarnation, []).append((key, value))
+    segment.seen.clear()
+    for incarnation, found in notes.items():
+        store.seen.take(incarnation, segment.number, found)

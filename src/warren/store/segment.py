@@ -137,6 +137,9 @@ class Segment:
         self.lanes: dict[int, bytes] = {}
         self.watermarks: dict[int, int] = {}
         self.deleted_lanes: list[int] = []
+        # Some of its records are SEEN, and of one that was recovered by its records, what they say.
+        self.has_seen = False
+        self.seen: list[bytes] = []
         # The position of the log from which on it is worth rewriting; -1 until it is found sparse.
         self.rewrite_at: i64 = -1
         # Errands that rest on what its records say.

@@ -13,7 +13,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.queue.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
-from warren.store.format import SYNCED, write_record
+from warren.store.format import SEEN, SYNCED, TOGETHER, write_record
+from warren.store.seen import write_note
 from warren.store.stream_archive import archive_folder
 from warren.store.stream_cursor import DiskCursor
 from warren.store.stream_format import FileHeader, file_name, index_name, write_stream_record
@@ -51,6 +52,9 @@ class DiskStreamLog(StreamLog):
         self.segments = segments
         self._next_number: i64 = next_number
         self._out = BytesWriter()
+        # A TOGETHER record is in `_out`, and its SEEN is not.
+        self._is_together = False
+        self._seen = BytesWriter()
         self._tail: deque[Block] = deque()
         self._tail_bytes: i64 = 0
         self.archive_root = logs.archive_root
@@ -68,22 +72,34 @@ class DiskStreamLog(StreamLog):
 
     # -- in --------------------------------------------------------------------------------------------------------
 
+    def begin_together(self) -> None:
+        if not self._is_together:
+            self._is_together = True
+            self._add_record(self._active(self.next_offset), TOGETHER, b"")
+
+    def remember(self, key: bytes, number: i64) -> None:
+        self.logs.store.seen.queues[self.queue] = True
+        write_note(self._seen, 0, key, number)
+        self.logs.changed(self)
+
+    def _add_record(self, segment: StreamSegment, kind: i64, payload: bytes) -> None:
+        write_record(self._out, kind, payload, segment.seed, segment.size + len(self._out))
+
     def keep(self, record: StreamRecord, body_size: i64) -> None:
-        segment = self._active()
+        segment = self._active(record.offset)
         position = segment.size + len(self._out)
         write_stream_record(self._out, record, body_size, segment.seed, position)
         segment.add(record.offset, record.timestamp, body_size, position)
         self.logs.changed(self)
 
-    def _active(self) -> StreamSegment:
+    def _active(self, next_offset: i64) -> StreamSegment:
         if self.segments and not self.segments[-1].is_sealed:
             return self.segments[-1]
         number = self._next_number
         self._next_number = number + 1
         previous_size = self.segments[-1].size if self.segments else 0
         segment = StreamSegment(self.incarnation, number)
-        # Already counted: it is being appended.
-        segment.first_offset = self.next_offset - 1
+        segment.first_offset = next_offset
         segment.end_offset = segment.first_offset
         queue = self.queue
         header = FileHeader(queue.vhost, queue.name, self.incarnation, number, previous_size, segment.first_offset)
@@ -98,8 +114,13 @@ class DiskStreamLog(StreamLog):
         is_new = segment.handle < 0
         if is_new:
             segment.handle = self.logs.disk.create(file_name(self.incarnation, segment.number), 0)
+        if self._is_together:
+            self._is_together = False
+            self._add_record(segment, SEEN, self._seen.getvalue())
+            self._seen.truncate(0)
+            segment.has_seen = True
         if self.mark:
-            write_record(self._out, SYNCED, self.mark, segment.seed, segment.size + len(self._out))
+            self._add_record(segment, SYNCED, self.mark)
             self.mark = b""
         data = self._out.getvalue()
         self._out = BytesWriter()
@@ -138,6 +159,11 @@ class DiskStreamLog(StreamLog):
             self.body_bytes -= gone.body_bytes
             self.first_offset = segments[0].first_offset
             self.logs.drop(gone)
+
+    def last_sealed(self) -> int:
+        """The number of the last file that will not be written to any more."""
+        is_open = bool(self.segments) and not self.segments[-1].is_sealed
+        return self._next_number - 2 if is_open else self._next_number - 1
 
     def segment_count(self) -> i64:
         return len(self.segments)

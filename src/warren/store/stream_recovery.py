@@ -11,6 +11,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.store.disk import Disk
+from warren.store.format import SEEN
+from warren.store.seen import notes_in
 from warren.store.stream_format import (
     STREAM_MESSAGE,
     FileHeader,
@@ -23,7 +25,7 @@ from warren.store.stream_format import (
 )
 from warren.store.stream_segment import StreamSegment, decode_index
 from warren.store.streams import RecoveredStream, StreamLogs, stream_files, stream_indexes
-from warren.store.walk import RecordWalk, next_record
+from warren.store.walk import RecordWalk, next_record, whole_until
 from warren.store.whole_files import cut_and_sync, read_start, read_whole
 
 # A file's header tells whose it is, by names of at most 255 bytes each.
@@ -43,6 +45,11 @@ def recover_streams(logs: StreamLogs) -> list[str]:
         survey.repair()
         lines += survey.lines
         logs.recovered[survey.stream.incarnation] = survey.stream
+        for segment in survey.stream.segments:
+            notes = [(key, number) for payload in segment.seen for _, key, number in notes_in(payload)]
+            segment.seen.clear()
+            if notes:
+                logs.store.seen.take(survey.stream.incarnation, segment.number, notes)
     has_orphans = _remove_orphans(disk, files, names)
     if surveys or has_orphans:
         disk.sync_directory()
@@ -110,16 +117,18 @@ class StreamSurvey:
             if expected > size:
                 damage.append((size, expected))
             size = min(size, expected)
+        is_cut = False
         for start, end in damage:
             if (number, start) >= durable:
-                self.lines.append(
-                    f"store: {self._whose()}: {one.name} was synced up to byte {start}; the rest is dropped"
-                )
-                one.read(start)
-                return True
+                size, is_cut = start, True
+                break
             self.lines.append(f"store: {self._whose()} lost messages: {one.name} is damaged from byte {start} to {end}")
-        one.read(size)
-        return False
+        whole = whole_until(one.groups, size, number, durable)
+        one.read(whole)
+        if not is_cut and whole == size:
+            return False
+        self.lines.append(f"store: {self._whose()}: {one.name} was synced up to byte {whole}; the rest is dropped")
+        return True
 
     def _tell_gaps(self) -> None:
         """A file in the middle that is not there any more."""
@@ -146,6 +155,7 @@ class _FoundFile:
         self._disk = disk
         self.name = file_name(incarnation, number)
         self.damage: list[tuple[int, int]] = []
+        self.groups: list[tuple[int, int]] = []
         # The furthest point that it says was synced: file and position.
         self.mark: tuple[int, int] = (0, 0)
         self.size: int = disk.size(self.name)
@@ -181,6 +191,7 @@ class _FoundFile:
         walk.survey()
         self.damage += walk.damage
         self.mark = walk.mark
+        self.groups = walk.groups
 
     def read(self, until: int) -> None:
         """Take in the records that begin before `until`."""
@@ -191,6 +202,9 @@ class _FoundFile:
             if walk.kind() == STREAM_MESSAGE:
                 at = walk.at
                 segment.add(offset_of(data, at), timestamp_of(data, at), body_size_of(data, at), at)
+            elif walk.kind() == SEEN:
+                segment.has_seen = True
+                segment.seen.append(walk.payload())
         segment.size = min(self.size, until)
         segment.durable = segment.size
         segment.is_named = True

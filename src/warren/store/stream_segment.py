@@ -47,6 +47,9 @@ class StreamSegment:
         # All of it is durable in the stream's archive.
         self.is_archived = False
         self.handle = -1
+        # As a segment of the log has it.
+        self.has_seen = False
+        self.seen: list[bytes] = []
         # Cursors that are in it; its file is open as long as there is one.
         self.users: i64 = 0
         self._rows = BytesWriter()

@@ -96,6 +96,7 @@ class StreamLogs:
             recovered = RecoveredStream(queue.incarnation)
         log = DiskStreamLog(self, queue, recovered.segments, recovered.next_number)
         self.logs[queue] = log
+        log.recalled = self.store.seen.recall(queue)
         for segment in log.segments:
             if not segment.is_indexed:
                 self._want_index(log, segment)
@@ -143,6 +144,8 @@ class StreamLogs:
             self._unsynced[segment] = log
             if log.is_full(segment):
                 segment.is_sealed = True
+                if segment.has_seen:
+                    self.store.seen.write_soon()
                 self._want_index(log, segment)
 
     def _want_index(self, log: DiskStreamLog, segment: StreamSegment) -> None:

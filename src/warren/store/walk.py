@@ -12,7 +12,7 @@ from typing import Final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.store.format import RECORD_HEADER_SIZE, SYNCED, record_at
+from warren.store.format import RECORD_HEADER_SIZE, SEEN, SYNCED, TOGETHER, record_at
 
 _MARKER: Final = b"WR"
 # How often a damaged file may be read from end to end in search of the next record.
@@ -43,6 +43,8 @@ class RecordWalk:
         self.damage: list[tuple[int, int]] = []
         # The furthest point that records say was synced: number of a file, and position in it. Only survey() asks.
         self.mark: tuple[int, int] = (0, 0)
+        # From where to where records count together or not at all. Likewise.
+        self.groups: list[tuple[int, int]] = []
         self.stop = Stop.END
 
     def next(self) -> bool:
@@ -71,17 +73,38 @@ class RecordWalk:
         self.end = following
 
     def survey(self) -> None:
-        """Go through all that is left, for damage and mark."""
+        """Go through all that is left, for damage, mark and groups."""
+        begun: i64 = -1
         while self.next():
-            if self.kind() == SYNCED:
+            kind = self.kind()
+            if kind == SYNCED:
                 start = self.at + RECORD_HEADER_SIZE
                 self.mark = max(self.mark, (read_i64_be(self.data, start), read_i64_be(self.data, start + 8)))
+            elif kind == TOGETHER:
+                if begun >= 0:
+                    # What ended the one before is damaged.
+                    self.groups.append((begun, self.at))
+                begun = self.at
+            elif kind == SEEN and begun >= 0:
+                self.groups.append((begun, self.end))
+                begun = -1
+        if begun >= 0:
+            self.groups.append((begun, TO_THE_END))
 
     def kind(self) -> int:
         return self.data[self.at + 2]
 
     def payload(self) -> bytes:
         return self.data[self.at + RECORD_HEADER_SIZE : self.end]
+
+
+def whole_until(groups: list[tuple[int, int]], size: int, number: int, durable: tuple[int, int]) -> int:
+    """Where a file of this number and size has to end for every group to be there as a whole or not at all. One that
+    was durable was whole: what of it is missing is damage, and no reason to give up the rest."""
+    for start, end in groups:
+        if start < size < end and (number, start) >= durable:
+            return start
+    return size
 
 
 def next_record(data: bytes, at: i64, seed: i64, base: i64 = 0) -> i64:

@@ -22,6 +22,7 @@ from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.broker.consume.reply_to import REPLY_QUEUE, deliver_reply, name_reply_address
 from warren.broker.exchanges.base import Envelope, Exchange
+from warren.broker.exchanges.hashing import hash_bytes, mix
 from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.message import Message, Origin
 from warren.broker.publish import checks
@@ -29,17 +30,21 @@ from warren.broker.publish.republish import (
     IS_KEPT,
     SOME_FAILED,
     SOME_REFUSED,
+    SOME_TOOK,
     WIDE,
     FanOut,
     deliver,
     queues_in,
 )
+from warren.broker.queue.outcome import DUPLICATE
 from warren.broker.queue.queue import Queue
 from warren.broker.session.interceptors import PUBLISH, intercept_publish
+from warren.broker.session.numbering import Numbering
 from warren.broker.session.observer import TRACE_HEADER, Delivery, Observer, Target
 from warren.errors import AmqpError, NotImplementedByBroker
 
 if TYPE_CHECKING:
+    from warren.broker.queue.monitor import Monitor
     from warren.broker.session.channel import Channel
     from warren.broker.session.connection import Connection
 
@@ -82,6 +87,8 @@ def _publish_like_others(channel: Channel, arguments: bytes, content: bytes, bod
     elif flags != 0 or header != 14:
         return False
     if connection.targets_as_of != node.topology + node.access.generation or channel.transaction is not None:
+        return False
+    if connection.numbering is not None:
         return False
     target = connection.targets.get(arguments)
     if target is None:
@@ -245,13 +252,21 @@ def _route(channel: Channel, target: Target, message: Message, observer: Observe
     if depends_on_keys:
         envelope = Envelope(message.origin.keys)
     else:
-        envelope = Envelope.of(message, channel.connection.node.host.draw())
+        envelope = Envelope.of(message, _draw(channel))
     queues = queues_in(route(exchanges, exchange, envelope))
     if depends_on_keys and queues and message.origin is target.origin:
         target.queues = queues = _shared(channel.connection, queues)
     if observer is not None:
         observer.routed(exchange, message, envelope, queues)
     return queues
+
+
+def _draw(channel: Channel) -> i64:
+    """For exchanges that pick at random. What may come again is led to where it was led before."""
+    numbering = channel.connection.numbering
+    if numbering is None:
+        return channel.connection.node.host.draw()
+    return mix(hash_bytes(numbering.key + str(numbering.number).encode()))
 
 
 def _shared(connection: Connection, queues: list[Queue]) -> list[Queue]:
@@ -263,6 +278,10 @@ def _shared(connection: Connection, queues: list[Queue]) -> list[Queue]:
 
 def deliver_routed(channel: Channel, delivery: Delivery) -> None:
     """What was checked and routed, now or before a transaction was committed."""
+    numbering = channel.connection.numbering
+    if numbering is not None:
+        _deliver_numbered(channel, delivery, numbering)
+        return
     deliver_to_queues(
         channel,
         delivery.message,
@@ -277,6 +296,10 @@ def deliver_routed(channel: Channel, delivery: Delivery) -> None:
 def fan_out_of(channel: Channel, delivery: Delivery) -> FanOut:
     """The same for very many queues, to be done in pieces."""
     delivery.exchange.published_in += 1
+    numbering = channel.connection.numbering
+    if numbering is not None:
+        numbering.number += 1
+        return NumberedFanOut(channel, delivery, numbering)
     return ClientFanOut(
         channel,
         delivery.message,
@@ -308,17 +331,60 @@ def deliver_to_queues(
         node.errands.begin(wide, channel.connection)
         return
     said = deliver(node.monitor, exchange, message, queues, observer)
-    _delivered(channel, message, queues, said, mandatory, seqno, observer)
+    _answer(channel, message, queues, mandatory, seqno, observer, said)
 
 
-def _delivered(
+def _deliver_numbered(channel: Channel, delivery: Delivery, numbering: Numbering) -> None:
+    """The publisher hears the same whether it is new or came again."""
+    if len(delivery.queues) > WIDE:
+        channel.connection.node.errands.begin(fan_out_of(channel, delivery), channel.connection)
+        return
+    delivery.exchange.published_in += 1
+    numbering.number += 1
+    if numbering.has_failed:
+        if delivery.seqno != 0:
+            channel.refused(delivery.seqno)
+    elif not delivery.queues:
+        _unrouted(channel, delivery.message, delivery.mandatory, delivery.seqno, delivery.observer)
+    else:
+        said = _give_numbered(
+            channel.connection.node.monitor, delivery, delivery.queues, numbering.key, numbering.number
+        )
+        _answer_numbered(channel, delivery, numbering, said)
+
+
+def _give_numbered(monitor: Monitor, delivery: Delivery, queues: list[Queue], key: bytes, number: i64) -> i64:
+    """Into those of the queues that have not had it."""
+    message, observer = delivery.message, delivery.observer
+    said: i64 = 0
+    for queue in queues:
+        if queue.has_passed(key, number):
+            said |= SOME_TOOK | IS_KEPT if queue.keeps(message) else SOME_TOOK
+            if observer is not None:
+                observer.queued(queue, DUPLICATE)
+            continue
+        queue.backing.begin_together()
+        outcome = deliver(monitor, delivery.exchange, message, [queue], observer)
+        if outcome & SOME_TOOK:
+            queue.note_publisher(key, number, message)
+        said |= outcome
+    return said
+
+
+def _answer_numbered(channel: Channel, delivery: Delivery, numbering: Numbering, said: i64) -> None:
+    if said & (SOME_REFUSED | SOME_FAILED):
+        numbering.has_failed = True
+    _answer(channel, delivery.message, delivery.queues, delivery.mandatory, delivery.seqno, delivery.observer, said)
+
+
+def _answer(
     channel: Channel,
     message: Message,
     queues: list[Queue],
-    said: i64,
     mandatory: bool,
     seqno: i64,
     observer: Observer | None,
+    said: i64,
 ) -> None:
     node = channel.connection.node
     node.counters.routed += 1
@@ -360,7 +426,27 @@ class ClientFanOut(FanOut):
         self._seqno: i64 = seqno
 
     def done(self) -> None:
-        _delivered(self._channel, self.message, self.queues, self.said, self._mandatory, self._seqno, self.observer)
+        _answer(self._channel, self.message, self.queues, self._mandatory, self._seqno, self.observer, self.said)
+
+
+class NumberedFanOut(FanOut):
+    def __init__(self, channel: Channel, delivery: Delivery, numbering: Numbering) -> None:
+        # Nothing passes what was refused.
+        queues = [] if numbering.has_failed else delivery.queues
+        super().__init__(
+            channel.connection.node.monitor, delivery.exchange, delivery.message, queues, delivery.observer
+        )
+        self.said = SOME_REFUSED if numbering.has_failed else 0
+        self._channel = channel
+        self._delivery = delivery
+        self._numbering = numbering
+        self._number: i64 = numbering.number
+
+    def give(self, queues: list[Queue]) -> i64:
+        return _give_numbered(self.monitor, self._delivery, queues, self._numbering.key, self._number)
+
+    def done(self) -> None:
+        _answer_numbered(self._channel, self._delivery, self._numbering, self.said)
 
 
 def _unrouted(channel: Channel, message: Message, mandatory: bool, seqno: i64, observer: Observer | None) -> None:

@@ -70,7 +70,7 @@ class FanOut(Errand):
         self, monitor: Monitor, exchange: Exchange, message: Message, queues: list[Queue], observer: Observer | None
     ) -> None:
         super().__init__()
-        self._monitor = monitor
+        self.monitor = monitor
         self._exchange = exchange
         self.message = message
         self.queues = queues
@@ -86,11 +86,14 @@ class FanOut(Errand):
                 return False
             end = min(count, self._at + budget.left // each + 1)
             some = self.queues[self._at : end]
-            self.said |= deliver(self._monitor, self._exchange, self.message, some, self.observer)
+            self.said |= self.give(some)
             budget.spend((end - self._at) * each)
             self._at = end
         self.done()
         return True
+
+    def give(self, queues: list[Queue]) -> i64:
+        return deliver(self.monitor, self._exchange, self.message, queues, self.observer)
 
     def done(self) -> None:
         """It is everywhere, and what the queues said is known."""

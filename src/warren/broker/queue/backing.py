@@ -28,6 +28,8 @@ class Backing:
         self._returned: list[tuple[int, Entry]] = []
         # How many of `length` are not in memory: all of them behind the last of _entries.
         self.paged: i64 = 0
+        # What the store has kept by `remember`, the oldest first, until the queue asks for it.
+        self.recalled: dict[bytes, int] = {}
 
     def parts(self) -> list[Backing]:
         """What it is made of, as the store opened it."""
@@ -46,6 +48,12 @@ class Backing:
 
     def discard(self, message: Message) -> None:
         """It went straight through, or nowhere: there is nothing to remember."""
+
+    def begin_together(self) -> None:
+        """What is published from now on survives a crash only with all that is remembered until the turn ends."""
+
+    def remember(self, key: bytes, number: i64) -> None:
+        """Keep a number under a key, for as long as the queue is there and says so (Queue.notes)."""
 
     def peek(self) -> Entry | None:
         if self.paged > 0 and not self._entries:

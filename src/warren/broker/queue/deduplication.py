@@ -1,5 +1,6 @@
 """Optional deduplication: a message whose id was seen within the window is answered but not queued again.
 
+What was kept on disk is remembered over a restart as its message is (Backing.remember): both are there or neither is.
 Arguments of the queue: x-message-deduplication (true), x-cache-size, x-cache-ttl (ms), and x-deduplication-header,
 the name of the header that carries the id (the same name by default).
 """
@@ -29,6 +30,8 @@ class Deduplication:
         self.header = header
         # Oldest first, because a dict keeps the order of insertion.
         self._seen: dict[object, int] = {}
+        # Those whose messages no disk has: a restart takes both.
+        self._transient: dict[object, bool] = {}
         # Those that the disk does not answer for yet, with the position of the store at which it does.
         self._unsynced: deque[tuple[int, object]] = deque()
 
@@ -65,9 +68,7 @@ class Deduplication:
 
     def note(self, identity: object, now: i64, position: i64, synced: i64) -> None:
         """The queue has taken the message in, which makes the store durable up to `position` answer for it."""
-        self._seen[identity] = now
-        if len(self._seen) > self.size:
-            del self._seen[next(iter(self._seen))]
+        self._add(identity, now)
         unsynced = self._unsynced
         while unsynced and unsynced[0][0] <= synced:
             unsynced.popleft()
@@ -80,7 +81,10 @@ class Deduplication:
         while self._unsynced:
             position, identity = self._unsynced.popleft()
             if position > synced:
-                self._seen.pop(identity, None)
+                self._forget(identity)
+
+    def note_transient(self, identity: object) -> None:
+        self._transient[identity] = True
 
     def remembered(self) -> list[tuple[object, int]]:
         """The ids and when each was seen, oldest first: what `remember` takes back."""
@@ -88,7 +92,28 @@ class Deduplication:
 
     def remember(self, seen: list[tuple[object, int]]) -> None:
         for identity, at in seen:
-            self._seen[identity] = at
+            self._add(identity, at)
+
+    def recall(self, recalled: dict[bytes, int]) -> None:
+        """What the store has kept is taken out of what it has. A window that is full lets some of it go."""
+        self.remember([(_identity(key), at) for key, at in recalled.items()])
+        recalled.clear()
+
+    def notes(self) -> list[tuple[bytes, int]]:
+        """What `recall` takes back."""
+        if not self._transient:
+            return [(key_of(identity), at) for identity, at in self._seen.items()]
+        return [(key_of(identity), at) for identity, at in self._seen.items() if identity not in self._transient]
+
+    def _add(self, identity: object, at: i64) -> None:
+        self._seen[identity] = at
+        if len(self._seen) > self.size:
+            self._forget(next(iter(self._seen)))
+
+    def _forget(self, identity: object) -> None:
+        self._seen.pop(identity, None)
+        if self._transient:
+            self._transient.pop(identity, None)
 
     def _forget_old(self, now: i64) -> None:
         if self.ttl < 0:
@@ -97,4 +122,19 @@ class Deduplication:
             oldest = next(iter(self._seen))
             if self._seen[oldest] + self.ttl > now:
                 return
-            del self._seen[oldest]
+            self._forget(oldest)
+
+
+def key_of(identity: object) -> bytes:
+    """For the store. Ids of the same text and of another type are others; `p` is taken (publishers.py)."""
+    if isinstance(identity, bytes):
+        return b"b" + identity
+    if isinstance(identity, int):
+        return b"i" + str(identity).encode()
+    return b"s" + str(identity).encode("utf-8", "surrogateescape")
+
+
+def _identity(key: bytes) -> object:
+    if key[:1] == b"b":
+        return key[1:]
+    return int(key[1:]) if key[:1] == b"i" else key[1:].decode("utf-8", "surrogateescape")

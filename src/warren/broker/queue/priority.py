@@ -20,6 +20,7 @@ class PriorityBacking(Backing):
             self.body_bytes += level.body_bytes
             self.last_sequence = max(self.last_sequence, level.last_sequence)
             self.has_expiring = self.has_expiring or level.has_expiring
+        self.recalled = levels[0].recalled
 
     def parts(self) -> list[Backing]:
         return self.levels
@@ -41,6 +42,13 @@ class PriorityBacking(Backing):
 
     def publish_delivered(self, entry: Entry) -> None:
         self._level(entry.message).publish_delivered(entry)
+
+    def begin_together(self) -> None:
+        self.levels[0].begin_together()
+
+    def remember(self, key: bytes, number: i64) -> None:
+        """By the lowest level for all, wherever messages of the queue are."""
+        self.levels[0].remember(key, number)
 
     def peek(self) -> Entry | None:
         level = self._highest()

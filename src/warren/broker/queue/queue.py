@@ -16,10 +16,11 @@ from warren.broker.message import Message
 from warren.broker.metrics import QueueCounters
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.consumer import Consumer, Consumers
-from warren.broker.queue.deduplication import Deduplication
+from warren.broker.queue.deduplication import Deduplication, key_of
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import IdleTimer
 from warren.broker.queue.outcome import DUPLICATE
+from warren.broker.queue.publishers import Publishers
 from warren.broker.rules.arguments import QueueOptions
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class Queue(Destination):
         self._consumers_can_take = False
         # What it keeps.
         self.backing: Backing = self._open_backing()
+        # Those that number what they publish; None as long as none has.
+        self.publishers = Publishers.of(self.backing.recalled)
+        if self.deduplication is not None:
+            self.deduplication.recall(self.backing.recalled)
         self.deleted = False
         self.had_consumers = False
         self.unacked: i64 = 0
@@ -151,15 +156,45 @@ class Queue(Destination):
         if deduplication.has_seen(identity, now):
             # The broker already answers for the first copy, so the publisher hears ack, not nack.
             return DUPLICATE
+        self.backing.begin_together()
         outcome = self._take(message)
         # Not before: the publisher of a message that broke the queue hears nack, and sends it again.
+        if self.keeps(message):
+            self.backing.remember(key_of(identity), now)
+        else:
+            deduplication.note_transient(identity)
         deduplication.note(identity, now, self.node.store.position, self.node.store.synced)
         return outcome
+
+    def keeps(self, message: Message) -> bool:
+        """Whether it would still be here after a restart."""
+        return self.keeps_all or (message.persistent and self.durable)
+
+    def has_passed(self, publisher: bytes, number: i64) -> bool:
+        return self.publishers is not None and self.publishers.has_passed(publisher, number)
+
+    def note_publisher(self, publisher: bytes, number: i64, message: Message) -> None:
+        """It has taken the message in."""
+        if self.publishers is None:
+            self.publishers = Publishers()
+        self.publishers.note(publisher, number)
+        if self.keeps(message):
+            self.backing.remember(publisher, number)
+
+    def notes(self) -> list[tuple[bytes, int]]:
+        """All that the store is to remember of it, the oldest first."""
+        if self.deduplication is not None:
+            found = self.deduplication.notes()
+        else:
+            # Of a pipeline's results, should it be bound to one again.
+            found = list(self.backing.recalled.items())
+        return found if self.publishers is None else [*self.publishers.notes(), *found]
 
     def expect_results(self) -> None:
         """Bound to a pipeline, which publishes an interrupted batch again under the same ids: each counts once."""
         if self.deduplication is None:
             self.deduplication = Deduplication.of_results()
+            self.deduplication.recall(self.backing.recalled)
 
     # -- consumers -------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from warren.broker.session.channel import Channel
 from warren.broker.session.confirm import Confirms
 from warren.broker.session.heartbeat import ConnectionTimer, HeartbeatTimer
 from warren.broker.session.intake import SIZE_FUDGE, Intake
+from warren.broker.session.numbering import Numbering
 from warren.broker.session.observer import Target
 from warren.errors import NO_METHOD, AmqpError, ConnectionForced, FrameError, NotAllowed
 
@@ -65,6 +66,8 @@ class Connection(Outlet):
         self.vhost: VHost | None = None
         self.mechanism = ""
         self.client_properties: Table = {}
+        # None unless the client has asked for its publishes to be numbered.
+        self.numbering: Numbering | None = None
         self.client_capabilities: Table = {}
         self.channel_max: i64 = node.settings.channel_max
         self.heartbeat: i64 = 0

@@ -7,7 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.amqp import replies
-from warren.amqp.constants import CONNECTION_TUNE, FRAME_MIN_SIZE, PROTOCOL_HEADER
+from warren.amqp.constants import CONNECTION_TUNE, FRAME_MIN_SIZE, PROTOCOL_HEADER, PUBLISHER
 from warren.amqp.fields import Field, Table, decode_table, table_of
 from warren.amqp.methods import (
     ConnectionClose,
@@ -20,6 +20,7 @@ from warren.amqp.methods import (
 from warren.broker.rules.access import is_loopback
 from warren.broker.session.connection import Connection
 from warren.broker.session.intake import Intake
+from warren.broker.session.numbering import Numbering
 from warren.errors import (
     NO_METHOD,
     AmqpError,
@@ -89,6 +90,7 @@ class Handshake:
                 "product": _PRODUCT,
                 "version": _VERSION,
                 "warren_version": self.connection.node.version,
+                PUBLISHER: True,
             }
         )
         properties["capabilities"] = Field("F", table_of(dict.fromkeys(_CAPABILITIES, True)))
@@ -121,6 +123,7 @@ class Handshake:
     def _start_ok(self, method: ConnectionStartOk) -> None:
         connection = self.connection
         connection.client_properties = method.client_properties
+        connection.numbering = Numbering.of(method.client_properties)
         capabilities = method.client_properties.get("capabilities")
         if capabilities is not None and isinstance(capabilities.value, dict):
             connection.client_capabilities = capabilities.value
