@@ -232,7 +232,8 @@ def message_of(body: str, persistent: bool = True, priority: int = 0, ttl: int |
     properties = Properties()
     properties.delivery_mode = 2 if persistent else 1
     properties.priority = priority
-    properties.headers = table_of({"x-deduplication-header": body.split(":")[0]})
+    if ":" in body:
+        properties.headers = table_of({"x-deduplication-header": body.split(":")[0]})
     raw = body.encode()
     message = Message(
         Origin("amq.fanout", ["key"]), content_frames(1, encode_properties(properties), raw, FRAME_MAX), 1, len(raw)
