@@ -106,7 +106,7 @@ class Clients(Load):
 
     def __init__(self, history: History, first: int, hosts: dict[int, str]) -> None:
         super().__init__(history, 1 << 14, methods.QueuePurge(queue=FENCE))
-        self.counts = {"p0": first, "p1": first}
+        self._first = first
         self._hosts = hosts
         self._clients: list[Client] = []
 
@@ -114,6 +114,12 @@ class Clients(Load):
         client = Client(port, name, self._hosts[port])
         self._clients.append(client)
         return client
+
+    def publish(self, name: str, client: Client, rng: random.Random) -> None:
+        # What was on its way when a wire was cut may come after what was published since, by another connection.
+        name = f"{name} of {client.name}"
+        self.counts[name] = self._first
+        super().publish(name, client, rng)
 
     def stop(self) -> None:
         self.is_stopping = True

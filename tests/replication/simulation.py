@@ -28,7 +28,7 @@ from warren.broker.operate import definitions
 from warren.broker.queue.outcome import Outcome
 from warren.broker.settings import Settings
 from warren.broker.stream.stream import Stream
-from warren.replication import messages
+from warren.replication import files, messages
 from warren.replication.disk import ReplicatedDisk
 from warren.replication.election import (
     Campaign,
@@ -57,6 +57,7 @@ PATIENCE = 300
 STORM = 6_000
 QUIET = 15_000
 STREAM = "story"
+BLOCK = 256
 
 
 class Violation(Exception):
@@ -735,12 +736,17 @@ class World:
 
 def run_seed(seed: int) -> World:
     world = World(seed)
+    # Files of these stories are small, and should have several blocks.
+    usual = vars(files)["BLOCK"]
+    vars(files)["BLOCK"] = BLOCK
     try:
         world.run()
     except Violation:
         raise
     except Exception as error:
         raise Violation(f"{type(error).__name__}: {error}") from error
+    finally:
+        vars(files)["BLOCK"] = usual
     return world
 
 
