@@ -414,7 +414,7 @@ class ClusterNode:
         self.assembly = self._leadership = None
         failure = assembly.server.failure.result() if assembly.server.failure.done() else None
         if isinstance(failure, OSError):
-            raise failure
+            raise WarrenError(f"the data folder failed: {failure}") from failure
         self._copies += 1
         self._is_sound = None
         self._new_member()

@@ -448,7 +448,7 @@ class Connection:
         if self in self.leading.connections:
             self.leading.connections.remove(self)
         if self.link is not None:
-            self.leading.replicas.lost(self.link, self.leading.node.now())
+            self.leading.replicas.lost(self.link)
 
 
 class SimNode:

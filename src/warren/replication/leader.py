@@ -23,6 +23,7 @@ class Link:
     # Up to where ops were sent, and acknowledged as durable; -1 until its files are those of the leader.
     sent: int = -1
     acked: int = -1
+    # When it last acknowledged anything, over this connection or one before it.
     heard_at: int = 0
 
 
@@ -42,7 +43,7 @@ class Replicas:
     joining: set[str] = field(default_factory=set)
     # The op that the last answer relied on.
     answered: int = 0
-    # When a member that is not connected was last seen, or this epoch began.
+    # The same of members that are not connected, or when this epoch began.
     missed_since: dict[str, int] = field(default_factory=dict)
 
     def required(self) -> set[str]:
@@ -57,7 +58,8 @@ class Replicas:
         return min(max(self.links[uuid].acked, 0) if uuid in self.links else 0 for uuid in waited_for)
 
     def connected(self, uuid: str, now: int) -> Link:
-        link = Link(uuid, heard_at=now)
+        # Who only calls again, and never has what it is sent, must not be waited for.
+        link = Link(uuid, heard_at=self.missed_since.get(uuid, now))
         self.links[uuid] = link
         return link
 
@@ -68,11 +70,11 @@ class Replicas:
         link.heard_at = now
         link.acked = max(link.acked, op)
 
-    def lost(self, link: Link, now: int) -> None:
+    def lost(self, link: Link) -> None:
         if self.links.get(link.uuid) is link:
             del self.links[link.uuid]
             self.joining.discard(link.uuid)
-            self.missed_since[link.uuid] = now
+            self.missed_since[link.uuid] = link.heard_at
 
     # -- the in-sync set -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from warren.replication import messages
 from warren.replication.follower import Fenced, Follower, NodeMemory
-from warren.replication.messages import Garbled, Splitter
+from warren.replication.messages import Garbled, PeerMessage, Splitter
 from warren.server.peers import FOLLOW, NONCE, PROOF, Greeting, Stranger, Whereabouts, callers_proof
 from warren.store.disk import RealDisk
 
@@ -23,6 +23,10 @@ log = logging.getLogger("warren.cluster")
 _READ: Final = 1 << 20
 # Seconds without a word from the leader, which sends a heartbeat twice a second.
 _SILENCE: Final = 3.0
+
+
+class DiskFailed(Exception):
+    """What the leader says cannot be kept here."""
 
 
 class Following:
@@ -44,13 +48,12 @@ class Following:
         self.machine = Follower(RealDisk(folder), uuid, memory)
         self._on_end = on_end
         self._tls = tls
-        # The leader was reached, and one does not believe the other: that is not mended by calling again at once.
+        # One does not believe the other, or the disk fails: that is not mended by calling again at once.
         self.is_refused = False
         # Its files may be others than before.
         self.has_begun = False
         self._socket: socket.socket | None = None
         self._is_over = False
-        self.failure: OSError | None = None
         self._thread = threading.Thread(target=self._run, name="warren-follower", daemon=True)
         self._thread.start()
 
@@ -71,17 +74,15 @@ class Following:
             self._follow()
         except ssl.SSLEOFError as error:
             log.info("the leader is gone: %s", error)
-        except (Stranger, Fenced, Garbled, ssl.SSLError) as error:
-            self.is_refused = isinstance(error, (Stranger, ssl.SSLError))
+        except (Stranger, Fenced, Garbled, DiskFailed, ssl.SSLError) as error:
+            self.is_refused = not isinstance(error, (Fenced, Garbled))
             log.warning("following %s:%d ends: %s", *self.leader.replication, error)
         except OSError as error:
             if not self._is_over:
                 log.log(logging.INFO if self.machine.is_streaming else logging.DEBUG, "the leader is gone: %s", error)
-        try:
+        # Whatever was acknowledged is durable: a disk that fails here loses nothing that counts.
+        with suppress(OSError):
             self.machine.close()
-        except OSError as error:
-            # A disk that cannot keep what it was given. Whatever it has acknowledged was durable.
-            self.failure = error
         self._on_end(self)
 
     def _follow(self) -> None:
@@ -116,15 +117,21 @@ class Following:
 
     def _take(self, connection: socket.socket, splitter: Splitter, data: bytes) -> None:
         self.has_begun = True
-        answers = b""
-        for message in splitter.feed(data):
-            answers += b"".join(answer.encode() for answer in self.machine.receive(message))
-            if message.kind == messages.CAUGHT_UP:
-                log.info("all files are those of the leader")
-                answers += b"".join(answer.encode() for answer in self.machine.acknowledgement())
-        answers += b"".join(answer.encode() for answer in self.machine.sync())
+        try:
+            answers = b"".join(answer.encode() for answer in self._answers(splitter.feed(data)))
+        except OSError as error:
+            raise DiskFailed(f"its own disk fails: {error}") from error
         if answers:
             connection.sendall(answers)
+
+    def _answers(self, said: list[PeerMessage]) -> list[PeerMessage]:
+        answers: list[PeerMessage] = []
+        for message in said:
+            answers += self.machine.receive(message)
+            if message.kind == messages.CAUGHT_UP:
+                log.info("all files are those of the leader")
+                answers += self.machine.acknowledgement()
+        return answers + self.machine.sync()
 
 
 def _rest(connection: socket.socket) -> bytes:

@@ -56,10 +56,7 @@ class Leadership:
         self._is_open = loop.create_future()
         self.is_recovered = threading.Event()
         self.is_over = False
-        now = now_ms()
-        for uuid in members:
-            # Whose lease has ended was missed for long enough.
-            self.replicas.missed_since[uuid] = now if uuid in present else now - PATIENCE_MS
+        self._present = present
 
     # -- asked by the server ---------------------------------------------------------------------------------------
 
@@ -71,6 +68,12 @@ class Leadership:
         """Who waits for followers. What was found at the start is to be theirs too before anybody sees it."""
         self._on_progress = on_progress
         self.is_recovered.set()
+        now = now_ms()
+        for uuid in self.replicas.members:
+            # From here on they can call. Whose lease has ended was missed for long enough.
+            self.replicas.missed_since[uuid] = now if uuid in self._present else now - PATIENCE_MS
+        for link in self.replicas.links.values():
+            link.heard_at = now
         self._opens_at = self.replicas.window.last
         self._progressed()
 
@@ -122,7 +125,7 @@ class Leadership:
             replicas.decided(set(member.decided.pop(0)))
             if replicas.members != before:
                 log.info("in sync: %s", ", ".join(sorted(replicas.members)))
-        proposal = replicas.proposal(now_ms(), PATIENCE_MS)
+        proposal = replicas.proposal(now_ms(), PATIENCE_MS) if self.is_recovered.is_set() else None
         if proposal is not None:
             replicas.propose(proposal)
             member.wanted = frozenset(proposal)
@@ -166,6 +169,10 @@ class Leadership:
             self.member.hurry()
             peer.close()
             return
+        if self._disk is None:
+            # Elected a moment ago: it calls again.
+            peer.close()
+            return
         for other, link in list(self._links.items()):
             if link.uuid == uuid:
                 self.follower_lost(other)
@@ -192,7 +199,6 @@ class Leadership:
                     return
                 peer.write(part.encode())
                 copied += len(part.payload)
-                link.heard_at = now_ms()
         except OSError as error:
             log.error("files for %s cannot be read: %s", link.uuid, error)
             peer.close()
@@ -219,7 +225,7 @@ class Leadership:
         link = self._links.pop(peer, None)
         if link is not None:
             log.warning("%s does not follow any more", link.uuid)
-            self.replicas.lost(link, now_ms())
+            self.replicas.lost(link)
 
     def end(self) -> None:
         self.is_over = True
