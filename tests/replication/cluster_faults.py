@@ -1,6 +1,6 @@
 """Every fault that a cluster promises to bear, on three real nodes and three real etcds, each on a machine of its own.
 
-    python -m tests.replication.cluster_faults [--seconds 10] [--only NAME ...] [--list]
+    python -m tests.replication.cluster_faults [--seconds 10] [--only NAME ...] [--break NAME] [--list]
 
 Before and during a fault clients publish with confirms, consume and declare (tests/faults/kill9_load.py); then all is
 mended, drained and judged (checker.py). A line of JSON for each fault: what was confirmed, lost, resurrected or came
@@ -63,6 +63,13 @@ def wrong(real, unit):
     return told
 time.time, time.time_ns = wrong(time.time, 1), wrong(time.time_ns, 10**9)
 """
+
+
+# Promises that nodes break on purpose, to see that it is found out.
+BREAKS: Final = {
+    "no waiting": "from warren.replication.leader import Replicas\nReplicas.committed = lambda self: self.window.last",
+    "everyone is sound": "import warren.server.soundness as soundness\nsoundness.damage_in = lambda folder: []",
+}
 
 
 class Etcds:
@@ -166,9 +173,10 @@ class Watchman:
 class Stage:
     """What faults act on, and what clients do meanwhile."""
 
-    def __init__(self, folder: Path, seconds: float) -> None:
+    def __init__(self, folder: Path, seconds: float, broken: str) -> None:
         self.folder = folder
         self.seconds = seconds
+        self._breaking = BREAKS.get(broken, "")
         self.network = Network([*NODES, SPARE, *ETCDS])
         machines = self.network.machines
         self.etcds = Etcds(folder, [machines[name] for name in ETCDS])
@@ -188,7 +196,8 @@ class Stage:
             self.etcds, folder, "--loopback-users", "", "--store-segment-bytes", "1048576", "--disk-free-limit", "0",
             machine=self.network.machines[name],
         )  # fmt: skip
-        node.prelude = _PRELUDE.format(hang=str(self.switch(node, "hang")), clock=str(self.switch(node, "clock")))
+        switches = {name: str(self.switch(node, name)) for name in ("hang", "clock")}
+        node.prelude = _PRELUDE.format(**switches) + self._breaking
         return node
 
     def switch(self, node: NodeProcess, name: str) -> Path:
@@ -618,10 +627,10 @@ def a_copy_of_the_leaders_folder_is_started(stage: Stage) -> Iterator[None]:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def run(names: list[str], seconds: float) -> bool:
+def run(names: list[str], seconds: float, broken: str) -> bool:
     is_good = True
     with tempfile.TemporaryDirectory(prefix="warren-faults-") as folder:
-        stage = Stage(Path(folder), seconds)
+        stage = Stage(Path(folder), seconds, broken)
         try:
             for name in names:
                 verdict = stage.play(name, FAULTS[name])
@@ -643,6 +652,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="how long a fault lasts")
     parser.add_argument("--only", nargs="+", choices=FAULTS, metavar="NAME")
+    parser.add_argument("--break", dest="broken", default="", choices=["", *BREAKS])
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     if options.list:
@@ -655,7 +665,7 @@ def main() -> None:
             return
         inside = command("tests.replication.cluster_faults", *sys.argv[1:])
         os.execvp(inside[0], inside)
-    sys.exit(0 if run(options.only or list(FAULTS), options.seconds) else 1)
+    sys.exit(0 if run(options.only or list(FAULTS), options.seconds, options.broken) else 1)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import ssl
 import urllib.request
@@ -136,6 +137,29 @@ def test_who_shows_no_certificate_of_the_cluster_gets_nothing(
         assert "Traceback" not in node.errors.read_text()
         node.kill()
     assert sum(node["in_sync"] for node in cluster.status()) == 2
+    renew(cluster, certificates)
+
+
+def renew(cluster: Cluster, certificates: Certificates) -> None:
+    """New files in the same places are shown after a SIGHUP, by leader and follower, to clients and between nodes."""
+    renewed = certificates.authority.issue_cert("127.0.0.1")
+    renewed.cert_chain_pems[0].write_to_path(certificates.cert)
+    renewed.private_key_pem.write_to_path(certificates.key)
+    leader, follower = cluster.leader(), cluster.followers()[0]
+    for node in (leader, follower):
+        node.signal(signal.SIGHUP)
+        wait_for(lambda: "the configuration is reloaded" in node.errors.read_text(), 60, "a reload")  # noqa: B023
+        assert "needs a restart" not in node.errors.read_text()
+    context = ssl.create_default_context(cafile=certificates.ca)
+    context.load_cert_chain(certificates.cert, certificates.key)
+    ports = (leader.tls_port, follower.tls_port, leader.http_port, follower.http_port)
+    for address in (*(("127.0.0.1", port) for port in ports), cluster.replication_address()):
+        with (
+            socket.create_connection(address, timeout=60) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as encrypted,
+        ):
+            shown = encrypted.getpeercert(binary_form=True)
+            assert shown == ssl.PEM_cert_to_DER_cert(renewed.cert_chain_pems[0].bytes().decode())
 
 
 def refused(context: ssl.SSLContext, plain: socket.socket, said: bytes) -> bool:
