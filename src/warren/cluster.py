@@ -87,6 +87,7 @@ class ClusterNode:
         # What etcd said last when it did not answer.
         self._trouble = ""
         self._desk: Desk | None = None
+        # Kept, for the loop would let go of it.
         self._asking: asyncio.Future[None] | None = None
         self._looking: asyncio.Future[list[str]] | None = None
         self._held_back_until = 0.0
@@ -205,15 +206,14 @@ class ClusterNode:
         await self._stop_following()
         await self._close()
 
+    def _give_back_lease(self) -> asyncio.Future[None]:
+        return self.loop.run_in_executor(self._threads, self.desk.give_back_lease)
+
     async def _close(self) -> None:
         for entrance in self._replication:
             entrance.close()
-        try:
-            if self._desk is not None and self._desk.lease:
-                await self.loop.run_in_executor(self._threads, self._desk.etcd.revoke, self._desk.lease)
-        except EtcdError as error:
-            log.warning("the lease is left to end by itself: %s", error)
         if self._desk is not None:
+            await self._give_back_lease()
             await self.loop.run_in_executor(self._threads, self._desk.etcd.close)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._folder.close()
@@ -242,7 +242,11 @@ class ClusterNode:
         member = self.member
         member.is_fit = not self.identity.is_copying and self._may_try()
         if self.assembly is not None and self.assembly.server.disk_stall() > _DISK_PATIENCE:
-            # Who cannot write must not keep the place: the lease ends.
+            # Who cannot write must not keep the place.
+            if member.role is Role.LEADER:
+                log.error("the disk does not answer: this node gives up the lead")
+                member.resign()
+                self._asking = self._give_back_lease()
             return
         request = member.next_request(now_ms())
         if request is not None:
@@ -394,10 +398,7 @@ class ClusterNode:
         leadership.pump()
         await leadership.wait_mirrored(_HAND_OVER)
         self.member.resign()
-        try:
-            await self.loop.run_in_executor(self._threads, self.desk.etcd.revoke, self.desk.lease)
-        except EtcdError as error:
-            log.warning("%s", error)
+        await self._give_back_lease()
         # Its followers hear of it by the end of their connections, and look at once who leads.
         leadership.end()
         self.assembly = self._leadership = None

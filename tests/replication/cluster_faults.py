@@ -525,10 +525,9 @@ def disk_of_a_follower_hangs(stage: Stage) -> Iterator[None]:
 @contextmanager
 def _full(node: NodeProcess) -> Iterator[None]:
     ballast = node.folder / "ballast"
-    with ballast.open("wb") as file, suppress(OSError):
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
         while True:
-            file.write(bytes(1 << 16))
-            file.flush()
+            file.write(bytes(1 << 12))
     yield
     ballast.unlink()
 

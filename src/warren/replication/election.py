@@ -156,6 +156,9 @@ class Member:
 
     def answered(self, request: Request, answer: object, now: int) -> None:
         sent_at, self._asked = self._asked_at, None
+        if self.role is Role.STOPPED:
+            # Asked before it resigned: its key may still be there, and it must not take it for a new one.
+            return
         if isinstance(request, Look):
             assert isinstance(answer, ClusterView)
             self._in_hurry = False

@@ -9,13 +9,16 @@ transfer      an operator's wish that another should lead
 
 from __future__ import annotations
 
+import logging
 import secrets
 from dataclasses import dataclass
 from typing import Any
 
 from warren.errors import WarrenError
 from warren.replication.election import Campaign, ChangeMembers, ClusterView, Dismiss, LeaderKey, Look, Request
-from warren.server.etcd import Etcd
+from warren.server.etcd import Etcd, EtcdError
+
+log = logging.getLogger("warren.cluster")
 
 LEADER = "leader"
 MEMBERS_KEY = "isr"
@@ -68,6 +71,13 @@ class Desk:
         self.keys = self.etcd.read()
         self.secret = str(self.keys[SECRET]["value"]) if SECRET in self.keys else ""
         return view_of(self.keys)
+
+    def give_back_lease(self) -> None:
+        try:
+            if self.lease:
+                self.etcd.revoke(self.lease)
+        except EtcdError as error:
+            log.warning("the lease is left to end by itself: %s", error)
 
     def leader_value(self) -> dict[str, Any] | None:
         if self.keys is None or LEADER not in self.keys:
