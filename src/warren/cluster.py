@@ -437,6 +437,9 @@ class ClusterNode:
             self._passage = Passage(self.identity.uuid, lambda: self.desk.secret, self._leader, self._calling)
             await self._passage.open(self.config)
         view, leader = self.member.view, self._leader()
+        if view is not None and view.leader is None and self._following is not None:
+            # It has given up, or was given up, and may not be able to say so.
+            self._following.stop()
         if view is None or view.leader is None or leader is None or view.leader.uuid == self.identity.uuid:
             return
         self._became("follower")
@@ -519,7 +522,7 @@ class ClusterNode:
         following, self._following = self._following, None
         if following is not None:
             following.stop()
-            while not await self.loop.run_in_executor(None, following.join, 1.0):
+            while following.has_begun and not await self.loop.run_in_executor(None, following.join, 1.0):
                 log.warning("the disk does not answer: waiting for it")
         passage, self._passage = self._passage, None
         if passage is not None:

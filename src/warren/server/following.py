@@ -50,16 +50,18 @@ class Following:
         self._tls = tls
         # One does not believe the other, or the disk fails: that is not mended by calling again at once.
         self.is_refused = False
-        # Its files may be others than before.
+        # Its files may be others than before. It does not begin when it is over, nor is it over unseen.
         self.has_begun = False
+        self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._is_over = False
         self._thread = threading.Thread(target=self._run, name="warren-follower", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the connection; the thread ends when its disk lets it."""
-        self._is_over = True
+        """Ends the connection; the thread ends when its disk lets it. One that has not begun changes nothing more."""
+        with self._lock:
+            self._is_over = True
         if self._socket is not None:
             with suppress(OSError):
                 # Of the socket below TLS, which the thread may be using.
@@ -87,7 +89,6 @@ class Following:
 
     def _follow(self) -> None:
         with self._call() as connection:
-            self._socket = connection
             connection.settimeout(_SILENCE)
             connection.sendall(self.machine.greeting().encode())
             splitter = Splitter()
@@ -102,10 +103,12 @@ class Following:
     def _call(self) -> socket.socket:
         """A connection on which both sides have proved themselves."""
         address = self.leader.replication
-        connection = socket.create_connection(address, timeout=_SILENCE)
+        connection = self._socket = socket.create_connection(address, timeout=_SILENCE)
         try:
             if self._tls is not None:
-                connection = self._tls.wrap_socket(connection, server_hostname=address[0])
+                encrypted = self._tls.wrap_socket(connection, server_hostname=address[0], do_handshake_on_connect=False)
+                connection = self._socket = encrypted
+                encrypted.do_handshake()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             greeting = Greeting.new(FOLLOW, self._uuid, self.leader.speaks)
             connection.sendall(greeting.encode())
@@ -116,7 +119,10 @@ class Following:
         return connection
 
     def _take(self, connection: socket.socket, splitter: Splitter, data: bytes) -> None:
-        self.has_begun = True
+        with self._lock:
+            if self._is_over:
+                return
+            self.has_begun = True
         try:
             answers = b"".join(answer.encode() for answer in self._answers(splitter.feed(data)))
         except OSError as error:
