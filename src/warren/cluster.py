@@ -124,7 +124,7 @@ class ClusterNode:
         """A process with this node's name and another folder. One that was here before and has moved, with its disk, is
         gone when its lease has ended. Otherwise one of the two folders is a copy, and what the one acknowledges the
         other would lead without."""
-        name, end = f"members/{self.identity.uuid}", time.monotonic() + 2 * self.config.lease_seconds + 5
+        name, end = f"members/{self.identity.uuid}", time.monotonic() + self.config.lease_seconds + 3
         while True:
             keys = await self.loop.run_in_executor(self._threads, self.desk.etcd.read)
             if name not in keys or keys[name]["value"].get("place") == self.identity.place:

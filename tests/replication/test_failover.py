@@ -154,8 +154,9 @@ def api(node: NodeProcess, path: str) -> object:
 
 def test_operators_see_who_mirrors_whom(cluster: Cluster) -> None:
     leader, gone = cluster.leader(), cluster.followers()[0]
-    nodes = api(leader, "/api/nodes")
-    assert isinstance(nodes, list)
+    # A moment after etcd the leader knows it too.
+    wait_for(lambda: all(node["in_sync"] for node in nodes_of(leader)), 60, "three nodes in sync")
+    nodes = nodes_of(leader)
     assert sorted((node["role"], node["in_sync"], node["running"]) for node in nodes) == [
         ("follower", True, True),
         ("follower", True, True),
