@@ -65,6 +65,11 @@ faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, PO
 		for test in "simulation --seeds $(SEEDS)" "cluster_faults --seconds $(CUT)" "cluster_kills --rounds $(KILLS)"; do \
 		echo "== $$test"; $(BIN)/python -m tests.replication.$$test || failed=1; done; exit $$failed
 
+SAMPLE ?= 60
+
+mutants: build ## whether the tests would notice: small changes to the files that need it most, on the source; SAMPLE
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(BIN)/python -m tools.mutants --sample $(SAMPLE)
+
 check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
