@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld
 from warren.broker.stream.stream import Stream
+from warren.store.format import FILE_HEADER_SIZE, SYNCED
 from warren.store.stream import TAIL_BYTES, DiskStreamLog
+from warren.store.walk import RecordWalk
 
 FILLER = "." * 100
 
@@ -91,3 +95,31 @@ def test_nothing_leaves_a_stream_before_it_is_in_the_archive() -> None:
     # The first goes, and the next is wanted.
     assert log.first_offset == log.segments[0].first_offset > 0
     assert log.logs.archive_wanted[log] is log.segments[0]
+
+
+def test_the_log_says_up_to_where_it_was_synced() -> None:
+    """Damage before that is bad luck and costs a record; behind it the log ends."""
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    world.declare("q")
+    world.publish(f"m{FILLER}", "q")
+    world.sync()
+    number, size = world.store.active.number, world.store.active.size
+    world.publish(f"n{FILLER}", "q")
+    world.flush()
+    walk = RecordWalk(world.disk.kill().files()[f"{number:012d}.log"], FILE_HEADER_SIZE, number)
+    marks = []
+    while walk.next():
+        if walk.kind() == SYNCED:
+            marks.append(struct.unpack(">QQ", walk.payload()))
+    assert marks[-1] == (number, size)
+
+
+def test_the_number_of_the_segment_that_a_start_begins_is_taken_for_good() -> None:
+    world = StoredWorld(SimulatedDisk())
+    for _ in range(3):
+        number = world.store.active.number
+        # The power fails before anything else is synced.
+        left = world.disk.lose_all()
+        assert left.files()[f"{number:012d}.log"].startswith(b"WARRENLG")
+        world = world.restarted(left)
+        assert world.store.active.number > number
