@@ -31,10 +31,11 @@ from _pytest.runner import runtestprotocol
 SOURCE: Final = Path("src")
 ACCEPTED: Final = Path(__file__).with_name("mutants_accepted.json")
 STORE: Final = "tests/store"
+ON_DISK: Final = "tests/server/test_streams.py"
 # The weakest, and the tests that are theirs.
 FILES: Final = {
-    "src/warren/broker/stream/stream.py": ["tests/broker/test_streams.py", "tests/store/test_stream_runs.py"],
-    "src/warren/store/stream.py": ["tests/store/test_stream_runs.py", "tests/store/test_space.py"],
+    "src/warren/broker/stream/stream.py": ["tests/broker/test_streams.py", f"{STORE}/test_stream_runs.py", ON_DISK],
+    "src/warren/store/stream.py": [f"{STORE}/test_stream_runs.py", f"{STORE}/test_space.py", ON_DISK],
     "src/warren/store/lane.py": [
         "tests/store/test_log_store.py",
         "tests/store/test_browse.py",

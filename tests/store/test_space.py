@@ -123,3 +123,21 @@ def test_the_number_of_the_segment_that_a_start_begins_is_taken_for_good() -> No
         assert left.files()[f"{number:012d}.log"].startswith(b"WARRENLG")
         world = world.restarted(left)
         assert world.store.active.number > number
+
+
+def test_a_stream_is_after_a_restart_where_it_was_before() -> None:
+    world = StoredWorld(SimulatedDisk())
+    log = stream_log(world, 1500)
+    for number in range(20):
+        world.publish(f"m{number}{FILLER}", "s")
+        world.sync()
+    assert log.first_offset > 0
+    # What retention may take goes, and nothing that still fits.
+    assert 1500 - 1200 < log.disk_bytes() <= 1500 + 1200
+    queue = world.restarted(world.disk.kill()).queue("s")
+    assert isinstance(queue, Stream)
+    again = queue.log
+    # A start looks at once whether more must go.
+    assert again.first_offset in [segment.first_offset for segment in log.segments]
+    assert (again.next_offset, again.length) == (20, 20 - again.first_offset)
+    assert again.committed == 20
