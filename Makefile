@@ -52,18 +52,26 @@ POINTS ?= 0
 CYCLES ?= 20
 SEEDS ?= 200000
 MESSAGES ?= 5000000
+INPUTS ?= 20000000
+SESSIONS ?= 100000
 KILLS ?= 30
 BOUNCES ?= 100
 CUT ?= 10
 
 # Each prints a JSON line, and goes on to the next whatever the one before has found.
-faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, STATES, KILLS, BOUNCES, SEEDS, CUT
+faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, INPUTS, SESSIONS, STATES, KILLS, BOUNCES, SEEDS, CUT
 	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
-		"backlog --messages $(MESSAGES)" stalls "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
+		"backlog --messages $(MESSAGES)" stalls "codec --inputs $(INPUTS)" "hostile sessions --count $(SESSIONS)" \
+		"hostile sockets" "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
 		"spark_kills --kills $(KILLS) --bounces $(BOUNCES) --workers $(BOUNCES) --brokers $(KILLS)" "migration"; do \
 		echo "== $$test"; $(BIN)/python -m tests.faults.$$test || failed=1; done; \
 		for test in "simulation --seeds $(SEEDS)" "cluster_faults --seconds $(CUT)" "cluster_kills --rounds $(KILLS)"; do \
 		echo "== $$test"; $(BIN)/python -m tests.replication.$$test || failed=1; done; exit $$failed
+
+SAMPLE ?= 60
+
+mutants: build ## whether the tests would notice: small changes to the files that need it most, on the source; SAMPLE
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(BIN)/python -m tools.mutants --sample $(SAMPLE)
 
 check: $(VENV)/.dependencies ## style, types and layout
 	$(BIN)/ruff check .

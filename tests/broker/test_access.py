@@ -303,3 +303,12 @@ def test_a_negative_limit_is_none() -> None:
 )
 def test_loopback_is_decided_by_the_address(peer: str, is_local: bool) -> None:
     assert is_loopback(peer) is is_local
+
+
+def test_no_more_answers_are_remembered_than_there_is_room_for(access: Access) -> None:
+    access.set_topic_permission("ann", "/", "amq.topic", "^k", "")
+    most = 0
+    for number in range(20_000):
+        access.check_topic("ann", "/", "amq.topic", f"k{number}", "write")
+        most = max(most, len(access._topics))
+    assert most == 8192

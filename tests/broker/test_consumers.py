@@ -468,3 +468,13 @@ def test_large_and_small_messages_keep_their_order(world: World, number: int) ->
     consumer.nack(len(bodies), multiple=True)
     assert consumer.delivered() == bodies
     assert consumer.client.connection.sent_bytes > 2 * sum(map(len, bodies))
+
+
+def test_priorities_are_in_order_whichever_order_they_come_in(channel: ChannelClient) -> None:
+    channel.declare("q")
+    channel.qos(1)
+    for priority in (10, 5, 7, 12, 6):
+        channel.consume("q", str(priority), x_priority=priority)
+    for _ in range(5):
+        channel.publish("m", "q")
+    assert takers(channel) == ["12", "10", "7", "6", "5"]

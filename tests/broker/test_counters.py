@@ -154,3 +154,15 @@ def test_unacked_messages_and_bytes_are_counted(world: World) -> None:
     assert (queue.unacked, queue.unacked_bytes, queue.backing.body_bytes) == (1, 5, 3)
     channel.nack(1)
     assert (queue.unacked, queue.unacked_bytes, queue.backing.body_bytes) == (0, 0, 8)
+
+
+def test_what_a_deleted_queue_counted_stays_in_the_sums(world: World) -> None:
+    channel = world.channel()
+    for name in ("a", "b"):
+        channel.declare(name)
+        channel.publish("m", name)
+        channel.publish("n", name)
+        assert channel.get(name, no_ack=True) is not None
+        channel.call(methods.QueueDelete(queue=name), methods.QueueDeleteOk)
+    past = world.node.past_queues["classic"]
+    assert (past.published, past.got_no_ack) == (4, 2)

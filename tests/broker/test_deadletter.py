@@ -438,3 +438,16 @@ def test_what_letters_kill_is_still_in_its_queue_for_a_crash_until_it_is_buried(
     world.flush()
     taken = sum(int(world.queue(f"q{number}").counters.published) for number in range(5))
     assert taken == sum(len(backing.settled) for backing in backings)
+
+
+def test_a_death_without_a_reason_loses_no_message(world: World, channel: ChannelClient) -> None:
+    """Whatever a client has written into x-death."""
+    channel.declare("q", more=TO_DEAD)
+    own = table_of({"x-death": [{"queue": "elsewhere"}, {"reason": 7, "count": "many"}, "no death at all"]})
+    channel.publish("m", "q", properties=Properties(headers=own))
+    seen = channel.get("q")
+    assert seen is not None
+    channel.reject(seen.tag)
+    dead = channel.got("dead")
+    assert dead.body == b"m"
+    assert (deaths(dead)[0]["queue"], deaths(dead)[0]["reason"]) == ("q", "rejected")

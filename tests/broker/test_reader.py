@@ -297,3 +297,16 @@ def test_a_method_of_any_class_is_answered_with_its_numbers(world: World, class_
     client.feed(raw_frame(FRAME_METHOD, 1, struct.pack(">HH", class_id, 7)))
     close = client.expect(methods.ConnectionClose)
     assert (close.reply_code, close.class_id, close.method_id) == (503, class_id, 7)
+
+
+@pytest.mark.parametrize("size", [12, 13, 14])
+def test_a_content_header_is_no_shorter_than_its_fields(world: World, size: int) -> None:
+    """Class, weight, body size and flags: 14 bytes, of which none may be missing."""
+    channel = world.channel()
+    channel.declare("q")
+    publish = frame(methods.BasicPublish(routing_key="q"), 1)
+    channel.client.feed(publish + raw_frame(2, 1, (b"\x00\x3c" + bytes(12))[:size]))
+    if size == 14:
+        assert channel.bodies_in("q") == [b""]
+    else:
+        assert channel.client.expect_close()[0] == 501

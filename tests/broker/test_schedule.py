@@ -145,3 +145,17 @@ def test_what_was_scheduled_survives_a_restart(tmp_path: Path) -> None:
         broker.advance(3_600)
         with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
             assert connection.channel().basic_get("q", auto_ack=True)[2] == b"1"
+
+
+def test_what_was_unbound_meanwhile_gets_nothing(world: World) -> None:
+    declare(world)
+    channel = world.channel()
+    channel.publish("m", "k", "later", properties=delayed(100))
+    unbind = methods.QueueUnbind(queue="q", exchange="later", routing_key="k")
+    channel.call(unbind, methods.QueueUnbindOk)
+    world.advance(200)
+    assert world.queue("q").backing.length == 0
+    assert world.vhost.exchanges["later"].bindings == {}
+    # Nor does it get what is published from now on.
+    channel.publish("n", "k", "later")
+    assert world.queue("q").backing.length == 0

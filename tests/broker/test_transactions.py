@@ -265,3 +265,19 @@ def test_a_transaction_of_many_publishes_keeps_their_order(tx: ChannelClient) ->
         tx.publish(str(number), "q", properties=Properties(delivery_mode=2 if number % 3 else 1))
     tx.commit()
     assert tx.bodies_in("q") == [str(number).encode() for number in range(20)]
+
+
+def test_what_was_rolled_back_counts_in_the_prefetch_of_the_whole_channel(world: World, tx: ChannelClient) -> None:
+    tx.qos(2, whole_channel=True)
+    tx.consume("q")
+    for number in range(4):
+        world.channel().publish(str(number), "q")
+    assert len(tx.deliveries()) == 2
+    tx.ack(2, multiple=True)
+    rollback(tx)
+    assert tx.client.connection.channels[1].unacked.consumed == 2
+    assert world.queue("q").backing.length == 2
+    tx.ack(2, multiple=True)
+    tx.send(methods.TxCommit())
+    assert sorted(tx.names()) == ["basic.deliver", "basic.deliver", "tx.commit-ok"]
+    assert tx.client.connection.channels[1].unacked.consumed == 2

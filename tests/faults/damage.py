@@ -122,6 +122,9 @@ class Patient:
         self._check_lost(wound, lost, world.lines, files)
         if extra and not self._may_resurrect(wound):
             raise Violation(f"{wound}: {extra[0][1][:30]} came back to {extra[0][0]}")
+        is_missed = wound.kind == "delete the file" and wound.file.endswith(".settled")
+        if is_missed and not any(f"{wound.file} is missing" in line for line in world.lines):
+            raise Violation(f"{wound}: nobody was told that acknowledged messages may come back: {world.lines}")
         self.lost += len(lost)
         if self.checks % 4 == 0:
             self._check_that_it_works(wound, world)

@@ -242,17 +242,41 @@ def delete_exchange(hunter: Hunter) -> None:
 
 
 def fan_out(hunter: Hunter) -> None:
-    """A publish is one piece, however many queues it goes to."""
+    """The first publish finds all queues in one piece; both go to them in many."""
     hunter.client.call(methods.ExchangeDeclare(exchange="wide", type="fanout"))
     hunter.broker.call(
         lambda node: [
-            node.vhosts["/"].add_binding("wide", "queue", f"q{number:06}", "", {})
-            for number in range(hunter.queues // 10)
+            node.vhosts["/"].add_binding("wide", "queue", f"q{number:06}", "", {}) for number in range(hunter.queues)
         ]
     )
     hunter.watch.worst = 0.0
-    hunter.client.socket.sendall(publish_frames(1, b"x", exchange="wide"))
+    hunter.client.socket.sendall(publish_frames(1, b"x", exchange="wide") * 2)
     hunter.client.call(methods.QueueDeclare(queue="q000000", passive=True))
+
+
+def commit(hunter: Hunter) -> None:
+    client = Client(hunter.broker)
+    client.call(methods.TxSelect())
+    client.socket.sendall(publish_frames(1, b"x", "third", properties=persistent()) * (hunter.messages // 30))
+    hunter.watch.worst = 0.0
+    assert isinstance(client.call(methods.TxCommit()), methods.TxCommitOk)
+    client.close()
+    hunter.client.call(methods.QueuePurge(queue="third"))
+
+
+def roll_back(hunter: Hunter) -> None:
+    count = hunter.messages // 30
+    hunter.fill("second", count)
+    client = Client(hunter.broker)
+    client.call(methods.TxSelect())
+    client.call(methods.BasicConsume(queue="second"))
+    tag = client.take(count)
+    hunter.watch.worst = 0.0
+    client.socket.sendall(frame_of(methods.BasicAck(delivery_tag=tag, multiple=True)))
+    assert isinstance(client.call(methods.TxRollback()), methods.TxRollbackOk)
+    client.close()
+    hunter.until(lambda node: node.vhosts["/"].queues["second"].unacked == 0)
+    hunter.client.call(methods.QueuePurge(queue="second"))
 
 
 def import_definitions(hunter: Hunter) -> None:
@@ -329,13 +353,15 @@ def evil_expression(hunter: Hunter) -> None:
 
 PROBES: Final[dict[str, Callable[[Hunter], object]]] = {
     "basic.publish: dead letters by the factorial": lambda hunter: hunter.circle(8 if hunter.queues >= 10_000 else 5),
-    "basic.publish: a fanout to a tenth of all queues": fan_out,
+    "basic.publish: a fanout to all queues": fan_out,
     "queue.purge": purge,
     "queue.delete": delete_queue,
     "exchange.delete": delete_exchange,
     "basic.nack": nack_to_dead,
     "basic.ack": lambda hunter: hunter.with_held(lambda tag: methods.BasicAck(delivery_tag=tag, multiple=True)),
     "basic.recover": lambda hunter: hunter.with_held(lambda tag: methods.ChannelClose(reply_code=200)),
+    "tx.commit": commit,
+    "tx.rollback": roll_back,
     "connection.close: with exclusive queues": lose_connection,
     "time: messages expire": expire,
     "time: a limit is lowered": trim,
@@ -432,8 +458,7 @@ CONSTANT: Final[dict[str, str]] = {
         GET:/api/scheduled GET:/api/scheduled/{vhost} GET:/api/scheduled/{vhost}/{name}
         GET:/api/traces DELETE:/api/traces""",
     # Known, and not done in pieces.
-    "in proportion to what the same client has sent, or to who is connected": """
-        tx.commit tx.rollback
+    "in proportion to who is connected": """
         DELETE:/api/connections/username/{user} DELETE:/api/users/{user} DELETE:/api/permissions/{vhost}/{user}""",
 }
 

@@ -1,7 +1,8 @@
 """The format on disk stays as it is: a folder that was written once is read whole, and is written the same again.
 
-tests/store/golden was made by golden_folder.py, and so was golden-sqlite when definitions were in SQLite. What these
-tests expect of them is said here, so that a change which reads back whatever it wrote itself does not pass.
+tests/store/golden was made by golden_folder.py, and so were golden-sqlite when definitions were in SQLite, and
+golden-unmarked when the log did not say which settled files there are. What these tests expect of them is said here, so
+that a change which reads back whatever it wrote itself does not pass.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from warren.store.inspect import check
 from warren.store.old_definitions import FILE_NAME, load_old
 from warren.store.recovery import recover
 
-OLD_FOLDER = FOLDER.with_name("golden-sqlite")
+OLD_FOLDERS = [FOLDER.with_name("golden-sqlite"), FOLDER.with_name("golden-unmarked")]
 MINUTE = 60_000
 KINDS_OF_FILES = {".log", ".index", ".settled", ".stream", ".stream-index", ".base", ".definitions"}
 RECORD_FILES = (".log", ".base", ".definitions")
@@ -41,7 +42,7 @@ def golden_files() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((FOLDER / MESSAGES).iterdir())}
 
 
-@pytest.fixture(params=[FOLDER, OLD_FOLDER], ids=lambda folder: folder.name)
+@pytest.fixture(params=[FOLDER, *OLD_FOLDERS], ids=lambda folder: folder.name)
 def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Node]:
     """A broker on a copy of the folder, a minute after it was left."""
     folder = copytree(request.param, tmp_path / "data")

@@ -144,3 +144,59 @@ def test_a_damaged_settled_file_is_told() -> None:
         assert recover(SimulatedDisk(damaged)).log_lines == [
             f"store: {name} is damaged: messages that were acknowledged may come back"
         ]
+
+
+def world_with_marks() -> StoredWorld:
+    """The acks of some of the oldest messages are in a settled file, and the records that said so are gone."""
+    world = StoredWorld(SimulatedDisk())
+    world.declare("q")
+    world.declare("fleeting")
+    for number in range(6):
+        world.publish(f"m{number}{FILLER}", "q")
+    world.roll()
+    for _ in range(2):
+        world.ack_next("q")
+    pass_on(world)
+    return world
+
+
+def pass_on(world: StoredWorld) -> None:
+    """Segments come and go."""
+    for number in range(6):
+        world.publish(f"f{number}{FILLER}", "fleeting")
+    world.roll()
+    while world.ack_next("fleeting") is not None:
+        world.sync()
+    world.roll()
+    world.settle_down()
+
+
+def test_a_missing_settled_file_is_told_however_long_ago_it_was_written() -> None:
+    world = world_with_marks()
+    told = set()
+    for _ in range(4):
+        files = world.disk.kill().files()
+        marks = [name for name in files if name.endswith(".settled")]
+        assert len(marks) == 1
+        assert [line for line in world.restarted(SimulatedDisk(files)).lines if ".settled" in line] == []
+        without = world.restarted(SimulatedDisk({name: data for name, data in files.items() if name not in marks}))
+        assert [line for line in without.lines if ".settled" in line] == [
+            f"store: {marks[0]} is missing: messages that were acknowledged may come back"
+        ]
+        assert without.drain("q")[:2] == [f"m0{FILLER}", f"m1{FILLER}"]
+        told.add(tuple(sorted(name for name in files if name.endswith(".log"))))
+        # The record that says so must not go with the segment that it was in, nor be lost by a restart.
+        pass_on(world)
+        world = world.restarted(SimulatedDisk(world.disk.kill().files()))
+        pass_on(world)
+    assert len(told) == 4
+
+
+def test_of_a_segment_that_is_gone_no_settled_file_is_missed() -> None:
+    world = world_with_marks()
+    while world.ack_next("q") is not None:
+        world.sync()
+    pass_on(world)
+    again = world.restarted(SimulatedDisk(world.disk.kill().files()))
+    assert [name for name in again.disk.kill().files() if name.endswith(".settled")] == []
+    assert [line for line in again.lines if ".settled" in line] == []

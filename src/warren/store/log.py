@@ -304,6 +304,7 @@ class LogStore(Store):
             self._append(LANE_DELETED, struct.pack(">I", number))
         for other in segment.settles:
             self.active.settles[other] = True
+        self.active.marked.update(segment.marked)
 
     def continue_after(self, number: i64, size: i64) -> None:
         """Recovery: all that was found is durable, up to this segment and this size of it."""

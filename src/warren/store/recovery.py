@@ -34,7 +34,7 @@ from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.seen import notes_in
-from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
+from warren.store.segment import MARKS_IN_FILE, ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
 from warren.store.walk import RecordWalk, Stop, whole_until
 from warren.store.whole_files import cut_and_sync, numbers_of, read_or_nothing, read_start, read_whole
@@ -156,6 +156,7 @@ class Survey:
         for segment in sorted(segments, key=_by_number):
             store.segments[segment.number] = segment
         _settle(store, self._names)
+        self._miss_marks(store)
         for orphan in self.orphans:
             self._report(store, orphan)
             del store.segments[orphan.number]
@@ -167,6 +168,15 @@ class Survey:
             # Lanes may have begun there, whose numbers nobody knows.
             store.next_lane += _UNKNOWN_LANES
         store.log_lines += self.lines
+
+    def _miss_marks(self, store: LogStore) -> None:
+        """Say which settled files should be there. Those without a log go, and may have lost theirs already."""
+        orphans = [orphan.number for orphan in self.orphans]
+        marked = {number for segment in store.segments.values() for number in segment.marked}
+        for number in sorted(marked):
+            name = settled_name(number)
+            if number in store.segments and number not in orphans and name not in self._names:
+                self.lines.append(f"store: {name} is missing: messages that were acknowledged may come back")
 
     def _report(self, store: LogStore, orphan: Segment) -> None:
         """Say which queues lost what with a file that is gone."""
@@ -345,6 +355,9 @@ def _apply_settled(store: LogStore, segment: Segment) -> None:
     addresses = segment.settled_here.getvalue()
     for at in range(0, len(addresses), 8):
         address = read_i64_be(addresses, at)
+        if address & 0xFFFFFFFF == MARKS_IN_FILE:
+            segment.marked[address >> 32] = True
+            continue
         target = store.segments.get(address >> 32)
         if target is None:
             if address >> 32 in store.unreadable:

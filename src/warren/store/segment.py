@@ -113,6 +113,10 @@ class LaneRun:
         return self.index_offset >= 0
 
 
+# In the address of a settled entry, instead of its ordinal: the marks of that segment are in a file from here on.
+MARKS_IN_FILE: Final[i64] = 0xFFFFFFFF
+
+
 class Segment:
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
@@ -133,6 +137,8 @@ class Segment:
         # or before their settled marks are in files of their own.
         self.settles: dict[int, bool] = {}
         self.settled_here = BytesWriter()
+        # Segments of which its records say that their settled marks are in a file: one that is missing is noticed.
+        self.marked: dict[int, bool] = {}
         # What its records say of lanes: who they are, how far they were delivered, which are gone.
         self.lanes: dict[int, bytes] = {}
         self.watermarks: dict[int, int] = {}

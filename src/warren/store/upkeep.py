@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import i64
+
 from warren.store.chores import Chore, DeleteChore, IndexChore, SegmentChore, SettledChore
 from warren.store.index import encode_index, encode_settled
-from warren.store.segment import Segment
+from warren.store.segment import MARKS_IN_FILE, Segment
 
 if TYPE_CHECKING:
     from warren.store.log import LogStore
@@ -47,6 +49,9 @@ class Upkeep:
             return
         segment.busy = True
         self._keep_watermarks(segment)
+        for number in segment.marked:
+            if number in store.segments or number in store.unreadable:
+                self._say_marked(number)
         self.chores.append(DeleteChore(max(store.position, segment.free_at), segment))
 
     def _keep_watermarks(self, segment: Segment) -> None:
@@ -57,6 +62,13 @@ class Upkeep:
             if lane is not None and lane.watermark > 0 and not store.pending.has_watermark(lane):
                 store.note_watermark(lane)
                 store.position += 1
+
+    def _say_marked(self, number: i64) -> None:
+        """Without the file, what was acknowledged would come back, and nobody would know why."""
+        store = self._store
+        store.active.marked[number] = True
+        store.pending.settle(number << 32 | MARKS_IN_FILE)
+        store.position += 1
 
     def done(self, chore: SegmentChore) -> None:
         store = self._store
@@ -69,6 +81,7 @@ class Upkeep:
             store.files.opened(segment)
         elif isinstance(chore, SettledChore):
             chore.wanted_by.settles.pop(segment.number, None)
+            self._say_marked(segment.number)
         elif isinstance(chore, DeleteChore):
             store.segments.pop(segment.number, None)
             store.files.close(segment)
