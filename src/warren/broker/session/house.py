@@ -52,7 +52,7 @@ class House(Realm):
         self.interceptors: dict[str, GuardedInterceptor] = {}
         # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
-        self.intercepts_ack = False
+        self.intercepts_settling = False
         self.connections: dict[int, Connection] = {}
         self._user_connections: dict[str, int] = {}
         self.open_connections = 0
