@@ -79,7 +79,7 @@ class Node(House):
             self.now = now_ms
         self.events.actor = INTERNAL
         if self.timers.fire_due(self.now):
-            self.host.wake()
+            self.wake()
 
     def next_deadline(self) -> int:
         return self.timers.next_deadline()
@@ -109,7 +109,7 @@ class Node(House):
         connection = Connection(self, wire, identity, peer_host, peer_port, host, port, tls, tls_subject)
         connection.intake = Reader(connection)
         self.connections[identity] = connection
-        self.host.wake()
+        self.wake()
         return connection
 
     def connect_within(self, wire: Wire, user: str, vhost: VHost) -> Connection:

@@ -50,6 +50,8 @@ class Yard:
         # What deleted queues had counted, by their type.
         self.past_queues: dict[str, QueueCounters] = {}
         self.turns: i64 = 0
+        # The host knows that the turn has to end; to tell it again costs more than to remember that.
+        self._is_woken = False
         # Somebody had more to say in this turn than a turn takes.
         self.is_pressed = False
         # Work for the end of the turn, and of the next.
@@ -62,15 +64,26 @@ class Yard:
         self.handed_out: i64 = 0
         self.awaiting: deque[Awaiting] = deque()
 
+    def wake(self) -> None:
+        """Something has happened that takes effect at the end of the turn."""
+        if not self._is_woken:
+            self._is_woken = True
+            self.host.wake()
+
+    def begin_flush(self) -> None:
+        """The turn ends; what happens from now on asks for another end."""
+        self.turns += 1
+        self._is_woken = False
+
     def drain_soon(self, queue: Queue) -> None:
         if not self.draining:
-            self.host.wake()
+            self.wake()
         self.draining[queue] = True
 
     def drain_later(self, queue: Queue) -> None:
         """Hand out the rest next turn, so that others get theirs."""
         self.draining_later[queue] = True
-        self.host.wake()
+        self.wake()
 
     def await_position(self, awaiting: Awaiting) -> None:
         """One that waits for the store's position of now."""

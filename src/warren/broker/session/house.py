@@ -161,7 +161,7 @@ class House(Realm):
         if not self.alarmed:
             for connection in list(self.connections.values()):
                 connection.unblock()
-            self.host.wake()
+            self.wake()
 
     def alarm_text(self) -> str:
         return "low on " + " & ".join([_ALARM_TEXTS[name] for name in _ALARM_TEXTS if name in self.alarms])
