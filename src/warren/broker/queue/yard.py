@@ -20,6 +20,7 @@ from warren.broker.queue.errands import Errands
 from warren.broker.queue.listener import EventListener
 from warren.broker.queue.monitor import Monitor
 from warren.broker.queue.store import Store
+from warren.broker.rules.arguments import QueueOptions
 from warren.broker.settings import Settings
 from warren.broker.timers import Timers
 from warren.broker.world import Host
@@ -47,6 +48,8 @@ class Yard:
         # Somebody wants journeys, or a vhost is traced: publishes may have an observer, and deliveries are told.
         self.is_watched = False
         self.watches_deliveries = False
+        # Of queues without arguments and policies: by their type, and by what the settings say where they do not.
+        self.plain_options: dict[tuple[str, int, int], QueueOptions] = {}
         # What deleted queues had counted, by their type.
         self.past_queues: dict[str, QueueCounters] = {}
         self.turns: i64 = 0
