@@ -54,6 +54,8 @@ class House(Realm):
         self.intercepts_publish = False
         self.intercepts_settling = False
         self.connections: dict[int, Connection] = {}
+        # connection.start as it was sent last, by the cluster's name and the mechanisms.
+        self.greetings: dict[tuple[str, str], bytes] = {}
         self._user_connections: dict[str, int] = {}
         self.open_connections = 0
         self.reply_channels: dict[str, Channel] = {}
