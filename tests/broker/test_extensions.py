@@ -109,6 +109,19 @@ def test_acks_are_intercepted_like_all_methods(world: World) -> None:
     assert world.queue("q").unacked == 0
 
 
+def test_rejects_are_intercepted_like_all_methods(world: World) -> None:
+    interceptor = install(world, "basic.nack", "basic.reject")
+    channel = world.channel()
+    channel.declare("q")
+    for body in ("m", "n"):
+        channel.publish(body, "q")
+        channel.get("q")
+    channel.reject(1)
+    channel.send(methods.BasicNack(2, requeue=False))
+    assert interceptor.seen == [methods.BasicReject(1, requeue=False), methods.BasicNack(2, requeue=False)]
+    assert world.queue("q").unacked == 0
+
+
 def test_empty_names_are_filled_in_before_interceptors_see_them(world: World) -> None:
     interceptor = install(world, "queue.bind", "basic.get", "basic.consume", "queue.purge", "queue.delete")
     channel = world.channel()

@@ -1,6 +1,7 @@
-"""A header put into content that is otherwise left as it came: spliced in, without decoding anything else.
+"""Headers put into content that is otherwise left as it came: spliced in, without decoding anything else.
 
-Who reads a stream, or browses a queue, is told where each message stands by such a header.
+Who reads a stream, or browses a queue, is told where each message stands by such a header; and dead letters what they
+died of.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i64_be
 from mypy_extensions import i64, u8
 
 from warren.amqp.constants import FRAME_END, FRAME_HEADER
-from warren.amqp.fields import Field, Table
+from warren.amqp.fields import Field, Table, after_value
 from warren.amqp.frames import body_of, content_frames, properties_span, rechannel
 from warren.amqp.numbers import write_u16, write_u32
 from warren.amqp.properties import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
+    CORRELATION_ID,
+    DELIVERY_MODE,
+    EXPIRATION,
     HEADERS,
+    PRIORITY,
+    REPLY_TO,
     decode_properties,
     encode_properties,
 )
@@ -65,6 +71,76 @@ def stamped(content: bytes, channel: i64, name: bytes, value: i64) -> bytes:
     writer.append(FRAME_END)
     if end + 1 < len(content):
         writer.write(rechannel(content[end + 1 :], channel))
+    return writer.getvalue()
+
+
+class HeaderPlace:
+    """Where in a checked content the headers and the expiration lie."""
+
+    def __init__(self, content: bytes) -> None:
+        flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
+        at: i64 = _FLAGS_AT + 2
+        self.flags: i64 = flags
+        self.end: i64 = i64(read_i32_be(content, 3)) + 7
+        if flags & CONTENT_TYPE:
+            at += 1 + i64(content[at])
+        if flags & CONTENT_ENCODING:
+            at += 1 + i64(content[at])
+        # With the four bytes of their length, if there are any.
+        self.headers: i64 = at
+        if flags & HEADERS:
+            at += 4 + (i64(read_i32_be(content, at)) & 0xFFFFFFFF)
+        self.headers_end: i64 = at
+        if flags & DELIVERY_MODE:
+            at += 1
+        if flags & PRIORITY:
+            at += 1
+        if flags & CORRELATION_ID:
+            at += 1 + i64(content[at])
+        if flags & REPLY_TO:
+            at += 1 + i64(content[at])
+        self.expiration: i64 = at
+        if flags & EXPIRATION:
+            at += 1 + i64(content[at])
+        self.expiration_end: i64 = at
+
+
+def names_of_plain(content: bytes, place: HeaderPlace) -> set[bytes] | None:
+    """Of headers that come out of decoding and encoding as they went in; None where that is not certain."""
+    names: set[bytes] = set()
+    if place.flags & 1:
+        return None
+    at: i64 = place.headers + 4
+    while at < place.headers_end:
+        size: i64 = i64(content[at])
+        name = content[at + 1 : at + 1 + size]
+        at += 1 + size
+        tag: i64 = i64(content[at])
+        # A true that is not 1, and what may hold one; and of a repeated name only the first is kept.
+        if name in names or tag == 0x74 or tag == 0x46 or tag == 0x41:
+            return None
+        names.add(name)
+        at = after_value(content, at)
+    return names
+
+
+def with_more_headers(content: bytes, place: HeaderPlace, fields: bytes) -> bytes:
+    """The same content with these fields behind the headers that it has, and without an expiration."""
+    size: i64 = place.headers_end - place.headers
+    writer = BytesWriter()
+    writer.append(FRAME_HEADER)
+    writer.write(content[1:3])
+    added: i64 = len(fields) + (0 if size > 0 else 4) - (place.expiration_end - place.expiration)
+    write_u32(writer, place.end - 7 + added)
+    writer.write(content[7:_FLAGS_AT])
+    write_u16(writer, (place.flags | HEADERS) & ~EXPIRATION)
+    writer.write(content[_FLAGS_AT + 2 : place.headers])
+    write_u32(writer, len(fields) + (size - 4 if size > 0 else 0))
+    if size > 4:
+        writer.write(content[place.headers + 4 : place.headers_end])
+    writer.write(fields)
+    writer.write(content[place.headers_end : place.expiration])
+    writer.write(content[place.expiration_end :])
     return writer.getvalue()
 
 

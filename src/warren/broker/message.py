@@ -33,6 +33,24 @@ class Origin:
         self.suffix = short(exchange) + short(keys[0]) + b"\xce"
         # As a record of the store has it; made when the first such message is stored.
         self.stored = b""
+        # How such a message died last: others that die alike are told of in the same words.
+        self.obituary: Obituary | None = None
+
+
+class Obituary:
+    """The headers of a first death, and where it leads. Valid for messages that died alike: see x_death.py."""
+
+    def __init__(self, queue: str, reason: str, expiration: bytes, key: str | None, target: Origin) -> None:
+        self.queue = queue
+        self.reason = reason
+        # As it lies in the properties; empty is none.
+        self.expiration = expiration
+        # The routing key that the queue puts in the place of the message's own.
+        self.key = key
+        self.target = target
+        # Fields before and behind the time of death.
+        self.before = b""
+        self.behind = b""
 
 
 class Message:
@@ -57,11 +75,14 @@ class Message:
 
     def changed(self, origin: Origin, properties: Properties, frame_max: i64) -> Message:
         """The same body under other properties, exchange or keys. What the path knows of it goes along."""
-        message = Message(origin, self.content, self.channel, self.body_size)
+        return self.carrying(origin, content_with(self.content, self.channel, properties, frame_max))
+
+    def carrying(self, origin: Origin, content: bytes) -> Message:
+        """The same body in a content that differs in its properties."""
+        message = Message(origin, content, self.channel, self.body_size)
         message.persistent = self.persistent
         message.priority = self.priority
         message.ttl = self.ttl
-        message.rewrite(properties, frame_max)
         return message
 
 

@@ -40,7 +40,7 @@ from warren.broker.wire.reader import Reader
 from warren.broker.world import Host, NoRecorder, Recorder, Wire
 from warren.errors import WarrenError
 
-_ACK: Final = "basic.ack"
+_SETTLING: Final = ("basic.ack", "basic.nack", "basic.reject")
 
 
 class Node(House):
@@ -79,7 +79,7 @@ class Node(House):
             self.now = now_ms
         self.events.actor = INTERNAL
         if self.timers.fire_due(self.now):
-            self.host.wake()
+            self.wake()
 
     def next_deadline(self) -> int:
         return self.timers.next_deadline()
@@ -109,7 +109,7 @@ class Node(House):
         connection = Connection(self, wire, identity, peer_host, peer_port, host, port, tls, tls_subject)
         connection.intake = Reader(connection)
         self.connections[identity] = connection
-        self.host.wake()
+        self.wake()
         return connection
 
     def connect_within(self, wire: Wire, user: str, vhost: VHost) -> Connection:
@@ -208,7 +208,7 @@ class Node(House):
                 raise WarrenError(f"two interceptors want {name}: {self.interceptors[name].name} and {guarded.name}")
             self.interceptors[name] = guarded
         self.intercepts_publish = PUBLISH in self.interceptors
-        self.intercepts_ack = _ACK in self.interceptors
+        self.intercepts_settling = any(name in self.interceptors for name in _SETTLING)
 
     def install_tracer(self, tracer: Tracer) -> None:
         self.watch.tracer = GuardedTracer(tracer, self.host)

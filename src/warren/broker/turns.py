@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def flush(node: Node) -> None:
-    node.turns += 1
+    node.begin_flush()
     node.handed_out = 0
     node.is_pressed = bool(node.next_turn)
     if node.draining_later:
@@ -44,7 +44,7 @@ def flush(node: Node) -> None:
         # A flushed socket may let consumers take more; that output leaves in the next turn.
         _settle(node)
         if node.dirty:
-            node.host.wake()
+            node.wake()
             return
 
 

@@ -19,6 +19,10 @@ _HARMLESS: Final = {
 } | {ord("\n"): "\n    "}
 
 
+# Whatever no line shows is not looked up for each of them: two lines are part of every connection.
+logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
 class Log:
     """The one handler of the process. Opened again, it is a new file of the same name, or another place."""
 
@@ -52,7 +56,8 @@ class LogFormatter(logging.Formatter):
     """Names that clients choose are logged: none may begin a line that looks like ours, or move the cursor."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return super().format(record).translate(_HARMLESS)
+        line = super().format(record)
+        return line if line.isprintable() else line.translate(_HARMLESS)
 
 
 class _JsonLines(logging.Formatter):

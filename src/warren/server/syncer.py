@@ -72,7 +72,7 @@ class Syncer:
         """At the end of a turn: if the thread is free, give it what there is. True when it is durable already."""
         if self._is_busy or self._has_failed:
             return False
-        work = self._next_work()
+        work = self._next_work() if self._store.has_work() else None
         if work is None:
             self._idle.set()
             return False

@@ -42,8 +42,9 @@ class Turns(Protocol):
     def hold(self) -> None:
         """More of this turn is under way: do not end it before `let_go`."""
 
-    def let_go(self, at_once: bool) -> None:
-        """End it now, or after what else the loop has to read, if the core asked for it meanwhile."""
+    def let_go(self, is_alone: bool, size: int) -> None:
+        """End it, if the core asked for it meanwhile, after what else the loop has to read or, where nothing else is
+        to be expected, now. So many bytes were read, by one who is alone or not."""
 
 
 class Roster:
@@ -65,10 +66,12 @@ class Roster:
         if not self._members:
             self._is_empty.set()
 
-    def heard(self, member: AmqpTransport, now: int) -> None:
+    def heard(self, member: AmqpTransport, now: int) -> bool:
+        """Whether nobody else has said anything for a while."""
         if member is not self._speaker:
             self._speaker = member
             self._speaking_since = now
+        return now - self._speaking_since >= ALONE_MS
 
     def is_one_alone(self, now: int) -> bool:
         """Nobody but one peer has sent anything for a while."""
@@ -134,7 +137,7 @@ class AmqpTransport(asyncio.Protocol):
         if connection is None:
             return
         now = self._clock.now()
-        self._roster.heard(self, now)
+        is_alone = self._roster.heard(self, now)
         self._turns.hold()
         try:
             self._node.tick(now)
@@ -142,7 +145,7 @@ class AmqpTransport(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)
         # Of several peers, all that have sent something are read before the turn ends, to write to each only once.
-        self._turns.let_go(self._roster.is_one_alone(now))
+        self._turns.let_go(is_alone, len(data))
 
     def pause_writing(self) -> None:
         if self._connection is not None:

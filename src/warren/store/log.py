@@ -400,6 +400,12 @@ class LogStore(Store):
 
     # -- file work -------------------------------------------------------------------------------------------------
 
+    def has_work(self) -> bool:
+        """Whether the thread that syncs could have something to do."""
+        if self.written != self.synced or self.upkeep.chores or self.streams.chores:
+            return True
+        return self.definitions is not None and bool(self.definitions.chores)
+
     def next_chore(self) -> Chore | None:
         """The next piece of file work whose time has come. It runs in the thread that syncs."""
         definitions: list[Chore] = [] if self.definitions is None else self.definitions.chores

@@ -155,6 +155,9 @@ class Exchange(Destination):
         """Whatever is published to it."""
         return not self.bindings and self.alternate is None and not self.decorators
 
+    def leads_to_exchanges(self) -> bool:
+        return bool(self._exchanges) or self.alternate is not None
+
     def next_exchanges(self) -> list[str]:
         """Names of the exchanges that a message may go to from here, the alternate included."""
         names = list(self._exchanges)

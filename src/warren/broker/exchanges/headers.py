@@ -100,6 +100,8 @@ class _Rule:
             if name == "x-match" or (not with_x and name.startswith("x-")):
                 continue
             self.asked.append((name, _PRESENT if field.value is None else _term(field)))
+        # Of one that asks for all, what is still to be seen where its entrance was met.
+        self._others = self.asked[1:]
 
     def is_always(self) -> bool:
         return not self.is_any and not self.asked
@@ -112,7 +114,7 @@ class _Rule:
         """For a message that met one entrance."""
         if self.is_any:
             return True
-        for name, term in self.asked:
+        for name, term in self._others:
             field = headers.get(name)
             if field is None:
                 return False

@@ -56,6 +56,8 @@ def destinations(exchange: Exchange, envelope: Envelope) -> list[Destination]:
 
 def is_cacheable(exchanges: dict[str, Exchange], exchange: Exchange) -> bool:
     """Whether equal keys lead to equal queues until a binding, exchange, queue, policy or decorator changes."""
+    if not exchange.leads_to_exchanges():
+        return not exchange.looks_beyond_keys and not exchange.decorators
     seen = {exchange.name}
     waiting = [exchange]
     for reached in waiting:

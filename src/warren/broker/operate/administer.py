@@ -68,7 +68,7 @@ def delete_user(node: Node, name: str) -> bool:
     for connection in list(node.connections.values()):
         if connection.user == name:
             connection.close_by_admin(f"user '{name}' is deleted")
-    node.host.wake()
+    node.wake()
     return True
 
 
@@ -127,7 +127,7 @@ def _cancel_unreadable(node: Node, user: str, vhost: str) -> None:
             continue
         for channel in list(connection.channels.values()):
             channel.cancel_unreadable()
-    node.host.wake()
+    node.wake()
 
 
 # -- policies ----------------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
-from warren.broker.message import NEVER, Message, Origin
+from warren.amqp.stamp import HeaderPlace
+from warren.broker.message import NEVER, Message, Obituary, Origin
 from warren.broker.publish.republish import IS_STREAMED, queues_for, republish_to
-from warren.broker.publish.x_death import been_in, record_death
+from warren.broker.publish.x_death import been_in, record_death, spliced_death
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.queue.deadletter import REASON_REJECTED, DeadLetter, LetterLine
 from warren.broker.queue.errands import Budget, Errand
@@ -126,10 +127,13 @@ def _republish(realm: Realm, letter: DeadLetter) -> tuple[i64, bool]:
     counted = realm.dead_letters.counted
     kind = (queue.type, letter.reason)
     counted[kind] = counted.get(kind, 0) + 1
-    message = _buried(realm, letter, name)
+    message = _buried_as_it_is(realm, letter, name)
+    been: set[str | None] = {queue.name}
+    if message is None:
+        message, headers = _buried(realm, letter, name)
+        been = been_in(headers)
     queues = queues_for(vhost, exchange, message)
     if letter.reason != REASON_REJECTED:
-        been = been_in(message.properties().headers)
         queues = [each for each in queues if each.name not in been]
     said = republish_to(vhost, exchange, message, queues)
     properties: i64 = len(message.content) - message.body_size
@@ -137,8 +141,35 @@ def _republish(realm: Realm, letter: DeadLetter) -> tuple[i64, bool]:
     return cost, said & IS_STREAMED != 0
 
 
-def _buried(realm: Realm, letter: DeadLetter, exchange: str) -> Message:
-    """The same body under new headers, exchange and keys."""
+def _buried_as_it_is(realm: Realm, letter: DeadLetter, exchange: str) -> Message | None:
+    """For its first death most of a message need not be decoded; None where it must be."""
+    old = letter.entry.message
+    queue = letter.queue
+    place = HeaderPlace(old.content)
+    expiration = old.content[place.expiration : place.expiration_end]
+    key = queue.options.dead_letter_routing_key
+    obituary = old.origin.obituary
+    if (
+        obituary is None
+        or obituary.queue != queue.name
+        or obituary.reason != letter.reason
+        or obituary.target.exchange != exchange
+        or obituary.key != key
+        or obituary.expiration != expiration
+    ):
+        target = Origin(exchange, old.origin.keys, old.origin.hidden) if key is None else Origin(exchange, [key])
+        obituary = Obituary(queue.name, letter.reason, expiration, key, target)
+        old.origin.obituary = obituary
+    content = spliced_death(old, place, obituary, realm.wall_seconds())
+    if content is None:
+        return None
+    message = old.carrying(obituary.target, content)
+    message.ttl = NEVER
+    return message
+
+
+def _buried(realm: Realm, letter: DeadLetter, exchange: str) -> tuple[Message, Table]:
+    """The same body under new headers, exchange and keys; and those headers."""
     old = letter.entry.message
     queue = letter.queue
     properties = old.properties()
@@ -155,4 +186,4 @@ def _buried(realm: Realm, letter: DeadLetter, exchange: str) -> Message:
         origin = Origin(exchange, [new_key])
     message = old.changed(origin, properties, realm.settings.frame_max)
     message.ttl = NEVER
-    return message
+    return message, headers

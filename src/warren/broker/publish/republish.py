@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
-from warren.broker.exchanges.route import route
+from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.message import Message
 from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.outcome import FAILED, REFUSED, SCHEDULED
@@ -101,8 +101,14 @@ class FanOut(Errand):
 
 def queues_for(vhost: VHost, exchange: Exchange, message: Message) -> list[Queue]:
     """Where the exchange sends this message."""
-    envelope = Envelope.of(message, vhost.node.host.draw())
-    return queues_in(route(vhost.exchanges, exchange, envelope))
+    return queues_in(route(vhost.exchanges, exchange, envelope_for(vhost, exchange, message)))
+
+
+def envelope_for(vhost: VHost, exchange: Exchange, message: Message) -> Envelope:
+    """Properties are decoded only where more than the keys decides."""
+    if is_cacheable(vhost.exchanges, exchange):
+        return Envelope(message.origin.keys)
+    return Envelope.of(message, vhost.node.host.draw())
 
 
 def queues_in(destinations: list[Destination]) -> list[Queue]:

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.fields import Field, Table, field_of
+from warren.amqp.fields import Field, Table, encode_table, field_of
 from warren.amqp.properties import Properties
-from warren.broker.message import Origin
+from warren.amqp.stamp import HeaderPlace, names_of_plain, with_more_headers
+from warren.broker.message import Message, Obituary, Origin
 from warren.broker.queue.deadletter import REASON_REJECTED
 from warren.broker.rules.queue_settings import is_short
 
 _COUNT_MAX: Final = 2**63 - 1
+# Headers that a death changes.
+_WRITTEN: Final = frozenset(
+    [
+        b"CC",
+        b"x-death",
+        b"x-first-death-reason",
+        b"x-first-death-queue",
+        b"x-first-death-exchange",
+        b"x-last-death-reason",
+        b"x-last-death-queue",
+        b"x-last-death-exchange",
+    ]
+)
 
 
 class Address:
@@ -47,6 +62,33 @@ def record_death(
     if is_first:
         _summarise(headers, "x-first-death", queue, reason, origin.exchange)
     _summarise(headers, "x-last-death", queue, reason, origin.exchange)
+
+
+def spliced_death(old: Message, place: HeaderPlace, obituary: Obituary, now_seconds: i64) -> bytes | None:
+    """What `record_death` would make of a first death, without decoding what else there is; None where it must be."""
+    names = names_of_plain(old.content, place)
+    if names is None or not names.isdisjoint(_WRITTEN):
+        return None
+    if not obituary.before:
+        _write_obituary(obituary, old.origin)
+    writer = BytesWriter()
+    writer.write(obituary.before)
+    write_i64_be(writer, now_seconds)
+    writer.write(obituary.behind)
+    return with_more_headers(old.content, place, writer.getvalue())
+
+
+def _write_obituary(obituary: Obituary, origin: Origin) -> None:
+    headers: Table = {}
+    expiration = obituary.expiration[1:].decode("utf-8", "surrogateescape") if obituary.expiration else None
+    record_death(headers, obituary.queue, obituary.reason, origin, Properties(expiration=expiration), 0)
+    fields = encode_table(headers)[4:]
+    front = {"count": Field("l", 1), "reason": Field("S", obituary.reason), "queue": Field("S", obituary.queue)}
+    # Behind the name, tag and size of x-death, the tag and size of its first table, what comes before the time in
+    # that, and the time's own name and tag.
+    time_at = 13 + 5 + len(encode_table(front)) - 4 + 6
+    obituary.before = fields[:time_at]
+    obituary.behind = fields[time_at + 8 :]
 
 
 def _death(queue: str, reason: str, origin: Origin, properties: Properties, now_seconds: i64) -> Table:

@@ -58,7 +58,7 @@ class Outlet:
         if not self._dirty:
             self._dirty = True
             self._yard.dirty.append(self)
-            self._yard.host.wake()
+            self._yard.wake()
         return self._out
 
     def write_large(self, content: bytes) -> None:

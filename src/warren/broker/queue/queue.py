@@ -257,9 +257,18 @@ class Queue(Destination):
         self.arm_idle()
 
     def _options(self) -> QueueOptions:
-        options = QueueOptions(self.arguments, self.effective_policy, self.type, self.node.settings.delivery_limit)
+        settings = self.node.settings
+        shared = self.node.plain_options
+        key = (self.type, settings.delivery_limit, settings.consumer_timeout_ms)
+        # Most queues ask for nothing, and then there is nothing in which they differ.
+        is_plain = not self.arguments and not self.effective_policy
+        if is_plain and key in shared:
+            return shared[key]
+        options = QueueOptions(self.arguments, self.effective_policy, self.type, settings.delivery_limit)
         if options.consumer_timeout < 0:
-            options.consumer_timeout = self.node.settings.consumer_timeout_ms
+            options.consumer_timeout = settings.consumer_timeout_ms
+        if is_plain:
+            shared[key] = options
         return options
 
     def arm_idle(self) -> None:

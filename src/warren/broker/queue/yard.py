@@ -20,6 +20,7 @@ from warren.broker.queue.errands import Errands
 from warren.broker.queue.listener import EventListener
 from warren.broker.queue.monitor import Monitor
 from warren.broker.queue.store import Store
+from warren.broker.rules.arguments import QueueOptions
 from warren.broker.settings import Settings
 from warren.broker.timers import Timers
 from warren.broker.world import Host
@@ -47,9 +48,13 @@ class Yard:
         # Somebody wants journeys, or a vhost is traced: publishes may have an observer, and deliveries are told.
         self.is_watched = False
         self.watches_deliveries = False
+        # Of queues without arguments and policies: by their type, and by what the settings say where they do not.
+        self.plain_options: dict[tuple[str, int, int], QueueOptions] = {}
         # What deleted queues had counted, by their type.
         self.past_queues: dict[str, QueueCounters] = {}
         self.turns: i64 = 0
+        # The host knows that the turn has to end; to tell it again costs more than to remember that.
+        self._is_woken = False
         # Somebody had more to say in this turn than a turn takes.
         self.is_pressed = False
         # Work for the end of the turn, and of the next.
@@ -62,15 +67,26 @@ class Yard:
         self.handed_out: i64 = 0
         self.awaiting: deque[Awaiting] = deque()
 
+    def wake(self) -> None:
+        """Something has happened that takes effect at the end of the turn."""
+        if not self._is_woken:
+            self._is_woken = True
+            self.host.wake()
+
+    def begin_flush(self) -> None:
+        """The turn ends; what happens from now on asks for another end."""
+        self.turns += 1
+        self._is_woken = False
+
     def drain_soon(self, queue: Queue) -> None:
         if not self.draining:
-            self.host.wake()
+            self.wake()
         self.draining[queue] = True
 
     def drain_later(self, queue: Queue) -> None:
         """Hand out the rest next turn, so that others get theirs."""
         self.draining_later[queue] = True
-        self.host.wake()
+        self.wake()
 
     def await_position(self, awaiting: Awaiting) -> None:
         """One that waits for the store's position of now."""

@@ -110,7 +110,7 @@ class Connection(Outlet):
             self.wire.pause_reading()
             self.node.next_turn.append(self)
         # Whatever this read changes, an ack without any answer too, takes effect at the end of the turn.
-        self.node.host.wake()
+        self.node.wake()
         if self.intake.tail:
             data = self.intake.tail + data
             self.intake.tail = b""
@@ -159,7 +159,7 @@ class Connection(Outlet):
 
     def answer_soon(self, confirms: Confirms) -> None:
         self.node.answering.append(confirms)
-        self.node.host.wake()
+        self.node.wake()
 
     # -- holding the reader ----------------------------------------------------------------------------------------
 

@@ -52,8 +52,10 @@ class House(Realm):
         self.interceptors: dict[str, GuardedInterceptor] = {}
         # Publishes and acks take a short way, on which these are all that is asked.
         self.intercepts_publish = False
-        self.intercepts_ack = False
+        self.intercepts_settling = False
         self.connections: dict[int, Connection] = {}
+        # connection.start as it was sent last, by the cluster's name and the mechanisms.
+        self.greetings: dict[tuple[str, str], bytes] = {}
         self._user_connections: dict[str, int] = {}
         self.open_connections = 0
         self.reply_channels: dict[str, Channel] = {}
@@ -161,7 +163,7 @@ class House(Realm):
         if not self.alarmed:
             for connection in list(self.connections.values()):
                 connection.unblock()
-            self.host.wake()
+            self.wake()
 
     def alarm_text(self) -> str:
         return "low on " + " & ".join([_ALARM_TEXTS[name] for name in _ALARM_TEXTS if name in self.alarms])

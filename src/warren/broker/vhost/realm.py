@@ -51,13 +51,13 @@ class Realm(Yard):
         if self._recording:
             self.recorder.put(kind, key, value)
             self.recorded = self.store.position
-            self.host.wake()
+            self.wake()
 
     def unrecord(self, kind: str, key: tuple[str, ...]) -> None:
         if self._recording:
             self.recorder.delete(kind, key)
             self.recorded = self.store.position
-            self.host.wake()
+            self.wake()
 
     def expire_queue(self, queue: Queue) -> None:
         self.vhosts[queue.vhost].delete_queue(queue)

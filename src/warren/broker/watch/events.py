@@ -52,7 +52,7 @@ class Events(EventListener):
         properties = Properties(headers=headers, delivery_mode=2, timestamp=self._node.wall_seconds())
         vhost = self._node.vhosts[self._node.settings.default_vhost]
         publish_internal(vhost, EVENT_EXCHANGE, key, properties, b"")
-        self._node.host.wake()
+        self._node.wake()
 
     def done(self, key: str, facts: dict[str, object]) -> None:
         """Somebody changed something."""

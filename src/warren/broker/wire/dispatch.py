@@ -11,7 +11,7 @@ from librt.strings import read_i64_be
 from mypy_extensions import i64
 
 from warren.amqp import methods, replies
-from warren.amqp.constants import BASIC_ACK, BASIC_PUBLISH, BODY_HARD_MAX, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
+from warren.amqp.constants import BASIC_PUBLISH, BODY_HARD_MAX, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
 from warren.amqp.frames import reframe
 from warren.amqp.reader import CutOff
 from warren.broker.consume import consume, settle
@@ -56,7 +56,7 @@ def receive_publish(channel: Channel, arguments: bytes, content: bytes, body_siz
         channel.fail(error, BASIC_PUBLISH)
 
 
-def receive_ack(channel: Channel, tag: i64, multiple: bool) -> None:
+def receive_settling(channel: Channel, method_id: i64, tag: i64, multiple: bool, outcome: i64) -> None:
     if channel.is_closed:
         return
     if channel.content is not None:
@@ -64,9 +64,12 @@ def receive_ack(channel: Channel, tag: i64, multiple: bool) -> None:
     if channel.transaction is not None and channel.transaction.committing:
         _refuse_during_commit()
     try:
-        settle.settle(channel, tag, multiple, settle.ACK)
+        settle.settle(channel, tag, multiple, outcome)
+        if outcome != settle.ACK:
+            # What it kills is part of its price, so many of them must not be one turn.
+            channel.connection.node.errands.charge(_BASIC_UNITS, channel.connection)
     except SoftError as error:
-        channel.fail(error, BASIC_ACK)
+        channel.fail(error, method_id)
 
 
 def receive_method(channel: Channel, method_id: i64, data: bytes, start: i64, end: i64) -> None:

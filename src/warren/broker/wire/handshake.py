@@ -77,7 +77,17 @@ class Handshake:
         mechanisms = list(settings.mechanisms)
         if connection.tls_subject is not None:
             mechanisms.append("EXTERNAL")
-        connection.send(replies.connection_start(self._server_properties(), " ".join(mechanisms)))
+        connection.send(self._start(" ".join(mechanisms)))
+
+    def _start(self, mechanisms: str) -> bytes:
+        """The same for all, until the cluster gets another name."""
+        node = self.connection.node
+        key = (node.settings.cluster_name, mechanisms)
+        start = node.greetings.get(key)
+        if start is None:
+            start = replies.connection_start(self._server_properties(), mechanisms)
+            node.greetings = {key: start}
+        return start
 
     def _server_properties(self) -> Table:
         settings = self.connection.node.settings

@@ -15,7 +15,9 @@ from mypy_extensions import i64
 from warren.amqp import replies
 from warren.amqp.constants import (
     BASIC_ACK,
+    BASIC_NACK,
     BASIC_PUBLISH,
+    BASIC_REJECT,
     CHANNEL_OPEN,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
@@ -24,6 +26,7 @@ from warren.amqp.constants import (
     FRAME_HEARTBEAT,
     FRAME_METHOD,
 )
+from warren.broker.consume import settle
 from warren.broker.publish.burial import bury_dead_letters
 from warren.broker.queue.outlet import CLOSED, CLOSING, RUNNING
 from warren.broker.session.channel import Channel
@@ -128,12 +131,12 @@ class Reader(Intake):
                         return at
                     end = self._read_publish(number, data, at, end)
                 elif (
-                    method_id == BASIC_ACK
+                    size == 13
                     and number == self._current_number
-                    and size == 13
-                    and not self.connection.node.intercepts_ack
+                    and (method_id == BASIC_ACK or method_id == BASIC_NACK or method_id == BASIC_REJECT)
+                    and not self.connection.node.intercepts_settling
                 ):
-                    self._read_ack(data, at)
+                    self._read_settling(method_id, data, at)
                 else:
                     self._read_method(number, method_id, data, at + 11, end - 1)
                 held = self.connection.is_held()
@@ -213,11 +216,20 @@ class Reader(Intake):
             and read_i64_be(data, at + 11) >= 0
         )
 
-    def _read_ack(self, data: bytes, at: i64) -> None:
-        self.method_id = BASIC_ACK
+    def _read_settling(self, method_id: i64, data: bytes, at: i64) -> None:
+        """An ack, a nack or a reject: a tag and bits."""
+        self.method_id = method_id
         channel = self._current
-        if channel is not None:
-            dispatch.receive_ack(channel, read_i64_be(data, at + 11), data[at + 19] & 1 != 0)
+        if channel is None or self.connection.stage == CLOSING:
+            return
+        bits: i64 = data[at + 19]
+        outcome: i64 = settle.ACK
+        if method_id == BASIC_NACK:
+            outcome = settle.REQUEUE if bits & 2 else settle.REJECT
+        elif method_id == BASIC_REJECT:
+            outcome = settle.REQUEUE if bits & 1 else settle.REJECT
+        multiple = method_id != BASIC_REJECT and bits & 1 != 0
+        dispatch.receive_settling(channel, method_id, read_i64_be(data, at + 11), multiple, outcome)
 
     def _read_method(self, number: i64, method_id: i64, data: bytes, start: i64, end: i64) -> None:
         self.method_id = method_id
