@@ -49,25 +49,22 @@ def test_where_executors_cannot_read_the_checkpoint_rows_are_only_counted() -> N
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "window",
-    [
+def test_the_last_window_of_a_row_closes_when_spark_says(spark: SparkSession) -> None:
+    moments = "timestamp_micros(1790000000000000 + id * 71000001 - 900000000)"
+    spark.range(0, 40, 1, 1).selectExpr("id", f"{moments} AS at").createOrReplaceTempView("o")
+    for window in (
         "window(at, '10 minutes')",
         "window(o.at, '1 hour 30 minutes')",
         "window(at, '10 minutes', '4 minutes')",
         "window(`at`, '10 minutes', '5 minutes', '90 seconds')",
         "session_window(at, '30 minutes')",
-    ],
-)
-def test_the_last_window_of_a_row_closes_when_spark_says(spark: SparkSession, window: str) -> None:
-    expression = until(f"SELECT count(*) FROM o GROUP BY id, {window}")
-    rows = spark.range(40).selectExpr("id", "timestamp_micros(1790000000000000 + id * 71000001 - 900000000) AS at")
-    rows.createOrReplaceTempView("o")
-    ours = rows.selectExpr("id", f"{expression} AS closes")
-    kind = window.partition("(")[0]
-    theirs = spark.sql(f"SELECT id, unix_micros(max({kind}.end)) AS closes FROM o GROUP BY id, {window}")
-    theirs = theirs.groupBy("id").agg({"closes": "max"})
-    assert sorted(ours.collect()) == sorted(theirs.collect())
+    ):
+        ours = until(f"SELECT count(*) FROM o GROUP BY id, {window}")
+        theirs = f"{window.partition('(')[0]}.end"
+        rows = spark.sql(f"SELECT id, min({ours}), unix_micros(max({theirs})) FROM o GROUP BY id, {window}").collect()
+        closes = {row[0]: max(each[2] for each in rows if each[0] == row[0]) for row in rows}
+        assert closes == {row[0]: row[1] for row in rows}, window
+        assert len(closes) == 40
 
 
 @pytest.mark.spark
