@@ -125,6 +125,9 @@ wheel: $(VENV)/.built ## dist/*.whl, which needs no compiler to install, tried i
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
 	@$(BIN)/python -m tests.try_wheel dist/*.whl
 
+executors: build ## dist/warren-executors.tar.gz: what executors of a Spark cluster need (docs/spark-cluster.md)
+	@mkdir -p dist && $(BIN)/python -m warren.spark.executors dist/warren-executors.tar.gz
+
 fresh: ## make run and make test in a bare Debian 12 without a compiler or Java (needs root, debootstrap, 20 minutes)
 	tests/fresh_root.sh
 

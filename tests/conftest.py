@@ -14,8 +14,9 @@ from tests import quick_spark
 
 SHARING = "tests/spark/"
 # Each starts what it needs, and may run in any worker.
-ALONE = ("test_cluster.py", "test_declarative.py")
-# Those that take half a minute: begun last, one of them would keep one worker busy while the other has nothing to do.
+ALONE = ("test_cluster.py", "test_connect.py", "test_declarative.py", "test_doctor.py")
+# Those that take half a minute, begun as soon as the ones that share what they need: begun last, one of them would keep
+# one worker busy while the other has nothing to do.
 LONG = ("::test_every_message_arrives_once", "docs/spark.md", "docs/message-path.md")
 
 
@@ -30,13 +31,15 @@ def scope_of(nodeid: str) -> str:
     return SHARING if is_shared else nodeid
 
 
-def is_short(item: pytest.Item) -> bool:
-    return not any(part in item.nodeid for part in LONG)
+def turn_of(item: pytest.Item) -> int:
+    if scope_of(item.nodeid) == SHARING:
+        return 0
+    return 1 if any(part in item.nodeid for part in LONG) else 2
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.markexpr == "spark":
-        items.sort(key=is_short)
+        items.sort(key=turn_of)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,6 +21,8 @@ BUILD: Final = Path(__file__).parents[1] / "build"
 ARCHIVE: Final = BUILD / "spark-classes.jsa"
 # The quick compiler and the simple collector halve the start, and tests are over before more would pay.
 OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+# Nobody looks at it, and it is a web server.
+NO_PAGE: Final = "-Dspark.ui.enabled=false"
 # What Spark's launcher hands to every Java that it starts for a driver.
 VARIABLE: Final = "SPARK_SUBMIT_OPTS"
 _COLUMNS: Final = "key long, id long, text string, n long"
@@ -32,7 +34,7 @@ def java_options(archive: Path = ARCHIVE) -> str:
 
 def prepare() -> None:
     """For all that this process and those below it start."""
-    os.environ[VARIABLE] = java_options()
+    os.environ[VARIABLE] = f"{java_options()} {NO_PAGE}"
 
 
 def write_archive(archive: Path) -> None:

@@ -56,7 +56,7 @@ def test_runs_have_the_rows_that_single_messages_have(warren: BrokerUnderTest, p
 @pytest.mark.parametrize("keeps_files", [True, False])
 def test_every_row_says_when_the_broker_had_it(tmp_path: Path, keeps_files: bool) -> None:
     begin = datetime.now(UTC) - timedelta(milliseconds=1)
-    with Broker(**({"data_dir": str(tmp_path)} if keeps_files else {})) as broker:
+    with Broker(data_dir=str(tmp_path) if keeps_files else "") as broker:
         name, count = mixed(BrokerUnderTest(broker.url, is_warren=True))
         table, has_runs = read_noting(broker.url, Range(name, 0, count))
     assert has_runs == keeps_files

@@ -368,7 +368,7 @@ class Deliveries:
         return end
 
     def _take_time(self, data: bytes, at: i64, end: i64) -> i64:
-        """Where the entry at `at` ends if it is the time, else `at`. A record knows better than what is in its message."""
+        """Where the entry at `at` ends if it is the time, else `at`. A record knows better than its message."""
         if self._time != _NO_TIME or end - at < _ARRIVED_SIZE or not data.startswith(_ARRIVED_HEAD, at):
             return at
         self._time = read_i64_be(data, at + len(_ARRIVED_HEAD))

@@ -21,8 +21,8 @@ from warren.amqp.numbers import write_u16, write_u32
 from warren.errors import FrameError
 
 RUNS_ARGUMENT: Final = "x-stream-runs"
-# Of a message that is sent alone to one who gives that argument, behind its offset: when it was stored, in milliseconds.
-# A record in a run tells that by itself.
+# Of a message that is sent alone to one who gives that argument, behind its offset: when it was stored, in
+# milliseconds. A record in a run tells that by itself.
 ARRIVED_AT: Final = b"x-arrived-at"
 RUN_EXCHANGE: Final = b"amq.stream.run"
 # Of basic.deliver, from the exchange on: exchange, no routing key, frame end.

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
+
+# Addresses that Arrow reaches, for Python where there is no door to Spark.
+BY_ARROW: Final = ("s3", "s3a", "gs", "hdfs", "abfs", "abfss")
 
 
 def is_local(place: str) -> bool:

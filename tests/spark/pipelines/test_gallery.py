@@ -121,10 +121,14 @@ def test_clicks_become_visits(spark: SparkSession, node: BrokerUnderTest, tmp_pa
     (misfit,) = table(tmp_path / "table")
     assert misfit["reason"] == "the body is not JSON: Expecting value: line 1 column 1 (char 0)"
     assert misfit["body"] == b"a click"
-    # Ann's first visit is over and told; a click that comes only now is left out, and counted.
+    # Ann's first visit is over and told; a click that comes only now is left out, counted, and kept with the misfits.
     node.publish("clicks", [json.dumps({"user": "ann", "page": "/", "at": "2026-11-15T10:01:00Z"}).encode()])
     (query,) = run(definition, once=True, spark=spark)["queries"]
     assert (query["rows"], query["late"]) == (1, 1)
+    (late,) = [row for row in table(tmp_path / "table") if row["body"] != b"a click"]
+    assert late["reason"] == (
+        'comes too late for "visits": its window was closed, the watermark is 2026-11-15T14:50:00Z'
+    )
 
 
 def test_what_is_over_its_limit_is_told_by_severity(spark: SparkSession, node: BrokerUnderTest, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -31,9 +32,18 @@ class DeadLetterWriter:
         self._publisher: ConfirmedPublisher | None = None
         self._encoder: Encoder | None = None
         self._kept: list[pa.RecordBatch] = []
+        self.watermark = aside.lateness.watermark(_batch()) if aside.lateness is not None else 0
 
-    def add(self, envelopes: pa.StructArray, reasons: list[str]) -> None:
-        letters = self._letters(envelopes, reasons)
+    def add_late(self, envelopes: pa.StructArray) -> None:
+        assert self._aside.lateness is not None
+        query = self._aside.lateness.query
+        closed_at = datetime.fromtimestamp(self.watermark / 1_000_000, UTC)
+        reason = f'comes too late for "{query}": its window was closed, the watermark is {closed_at:%Y-%m-%dT%H:%M:%SZ}'
+        if len(envelopes):
+            self.add(envelopes, [reason] * len(envelopes), f"late/{self._aside.pipeline}/{query}")
+
+    def add(self, envelopes: pa.StructArray, reasons: list[str], identity: str = "") -> None:
+        letters = self._letters(envelopes, reasons, identity or f"misfit/{self._aside.pipeline}")
         if self._aside.dead_letters.kind is SinkKind.PARQUET:
             self._kept.append(letters)
             return
@@ -61,18 +71,19 @@ class DeadLetterWriter:
         self._encoder = Encoder(options, self._client.frame_max, f"misfit/{self._aside.pipeline}")
         self._publisher = ConfirmedPublisher(self._client, _IN_FLIGHT, lambda method, content: None)
 
-    def _letters(self, envelopes: pa.StructArray, reasons: list[str]) -> pa.RecordBatch:
+    def _letters(self, envelopes: pa.StructArray, reasons: list[str], identity: str) -> pa.RecordBatch:
         names = [field.name for field in envelopes.type]
         columns: dict[str, Any] = dict(zip(names, envelopes.flatten(), strict=True))
         headers = [
-            self._headers(envelope, reason) for envelope, reason in zip(envelopes.to_pylist(), reasons, strict=True)
+            self._headers(envelope, reason, identity)
+            for envelope, reason in zip(envelopes.to_pylist(), reasons, strict=True)
         ]
         columns["headers"] = pa.array(headers, _HEADERS)
         if self._aside.dead_letters.kind is SinkKind.PARQUET:
             columns["reason"] = pa.array(reasons, pa.string())
         return pa.RecordBatch.from_pydict(columns)
 
-    def _headers(self, envelope: dict[str, Any], reason: str) -> list[tuple[str, str | None]]:
+    def _headers(self, envelope: dict[str, Any], reason: str, identity: str) -> list[tuple[str, str | None]]:
         """Those of the message, with where it was; the same message gets the same id in every attempt."""
         aside = self._aside
         kept: list[tuple[str, str | None]] = [
@@ -80,7 +91,6 @@ class DeadLetterWriter:
             for name, value in envelope["headers"] or []
             if not name.startswith(MISFIT_PREFIX) and name != DEDUPLICATION_HEADER
         ]
-        identity = f"misfit/{aside.pipeline}/{aside.source}/{envelope['queue']}/{envelope['offset']}"
         return [
             *kept,
             (f"{MISFIT_PREFIX}reason", reason),
@@ -90,15 +100,19 @@ class DeadLetterWriter:
             (f"{MISFIT_PREFIX}offset", str(envelope["offset"])),
             (f"{MISFIT_PREFIX}exchange", envelope["exchange"]),
             (f"{MISFIT_PREFIX}routing-key", envelope["routing_key"]),
-            (DEDUPLICATION_HEADER, identity),
+            (DEDUPLICATION_HEADER, f"{identity}/{aside.source}/{envelope['queue']}/{envelope['offset']}"),
         ]
 
     def _write_file(self) -> None:
         context = TaskContext.get()
         assert context is not None
         query = str(context.getLocalProperty("sql.streaming.queryId"))[:8]
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         assert self._aside.share is not None
         self._aside.share.check()
-        name = f"{query}-{batch:09d}.{context.partitionId():05d}.parquet"
+        name = f"{query}-{_batch():09d}.{context.partitionId():05d}.parquet"
         write_parquet(self._aside.share.place, name, pa.Table.from_batches(self._kept))
+
+
+def _batch() -> int:
+    context = TaskContext.get()
+    return int((context and context.getLocalProperty("streaming.sql.batchId")) or 0)

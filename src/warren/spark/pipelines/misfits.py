@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from warren.spark.folders import Share
 from warren.spark.pipelines.avro import with_decoded
+from warren.spark.pipelines.lateness import Lateness
 from warren.spark.pipelines.model import DeadLetterPlace, Definition, OnError, SinkKind, Source
 from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.schema_text import SchemaField, parse_schema
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 REASON: Final = "_reason"
 _VALUE: Final = "_value"
 _CORRUPT: Final = "_corrupt"
+_UNTIL: Final = "_until"
 # The reason that Spark can give: a task then looks closer.
 _BODY: Final = "body"
 MISFITS: Final = "misfits"
@@ -42,32 +44,48 @@ class Aside:
     broker: str
     # Where a Parquet place is.
     share: Share | None = None
+    lateness: Lateness | None = None
 
 
-def fit(frame: DataFrame, definition: Definition, source: Source, schema: str, keeps_misfits: bool) -> DataFrame:
-    """Rows of messages in, rows of the source out; what does not fit goes where the source says."""
+def fit(
+    frame: DataFrame,
+    definition: Definition,
+    source: Source,
+    schema: str,
+    keeps_misfits: bool,
+    lateness: Lateness | None = None,
+) -> DataFrame:
+    """Rows of messages in, rows of the source out; what does not fit goes where the source says. What comes too late
+    goes there as well, and on: it is Spark that leaves it out, and counts."""
     from pyspark.sql import functions as f
 
+    dead = definition.dead_letters if source.on_error is OnError.DEAD_LETTER else None
+    lateness = None if dead is None else lateness
     rows = _columns(frame, source, schema)
-    if not source.can_misfit:
+    if not source.can_misfit and lateness is None:
         return rows
     rows = rows.withColumn(REASON, f.expr(_reason(source, schema)))
     rows = rows.observe(f"{MISFITS}_{source.name}", f.expr(f"count_if({REASON} IS NOT NULL)").alias(MISFITS))
     if source.on_error is OnError.FAIL:
         told = f.when(f.col(REASON).isNotNull(), f.raise_error(f.expr(_complaint(source))))
         return rows.where(told.isNull()).drop(REASON, _VALUE)
-    if source.on_error is OnError.DROP or not keeps_misfits or definition.dead_letters is None:
-        return rows.where(f.col(REASON).isNull()).drop(REASON, _VALUE)
+    if dead is None or not keeps_misfits:
+        rows = rows.where(f.col(REASON).isNull())
+    if dead is None or not (keeps_misfits or lateness):
+        return rows.drop(REASON, _VALUE)
     aside = Aside(
         definition.name,
         source.name,
         parse_schema(schema) if schema else (),
-        definition.dead_letters,
+        dead,
         definition.broker,
-        _share(definition, definition.dead_letters, source),
+        _share(definition, dead, source),
+        lateness,
     )
     rows = rows.drop(_VALUE)
-    return rows.mapInArrow(_put_aside(aside), rows.drop(REASON).schema)
+    kept = rows.drop(REASON).schema
+    rows = rows if lateness is None else rows.withColumn(_UNTIL, f.expr(lateness.until))
+    return rows.mapInArrow(_put_aside(aside), kept)
 
 
 def _share(definition: Definition, dead: DeadLetterPlace, source: Source) -> Share | None:
@@ -127,7 +145,7 @@ def _reason(source: Source, schema: str) -> str:
     for name, condition in source.expect.items():
         reason = _text(f'expectation "{name}" is not met: {condition}')
         cases.append(f"WHEN NOT coalesce(({condition}), false) THEN '{reason}'")
-    return f"CASE {' '.join(cases)} END"
+    return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
 
 def _complaint(source: Source) -> str:
@@ -151,13 +169,14 @@ def _put_aside(aside: Aside) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
         writer = DeadLetterWriter(aside)
         for batch in batches:
             reasons = batch.column(REASON)
-            good = batch.drop_columns([REASON])
-            if reasons.null_count == batch.num_rows:
-                yield good
-                continue
-            bad = batch.filter(pc.is_valid(reasons))
-            writer.add(bad.column(ENVELOPE), _reasons(bad, aside.fields))
-            yield good.filter(pc.is_null(reasons))
+            if reasons.null_count < batch.num_rows:
+                bad = batch.filter(pc.is_valid(reasons))
+                writer.add(bad.column(ENVELOPE), _reasons(bad, aside.fields))
+                batch = batch.filter(pc.is_null(reasons))
+            if aside.lateness is not None:
+                writer.add_late(batch.filter(pc.less_equal(batch.column(_UNTIL), writer.watermark)).column(ENVELOPE))
+                batch = batch.drop_columns([_UNTIL])
+            yield batch.drop_columns([REASON])
         # Before the task may be called done.
         writer.finish()
 

@@ -9,7 +9,7 @@ from warren.spark.pipelines.document import FileNode, Mistakes
 from warren.spark.pipelines.model import DeadLetterPlace, Mode, SchemaChange, Sink, SinkKind
 from warren.spark.pipelines.read_source import BY_DELTA, check_address, read_kind, read_spark_options
 from warren.spark.pipelines.section import FileSection, parse_duration
-from warren.spark.places import absolute
+from warren.spark.places import BY_ARROW, absolute
 
 KINDS: Final = {kind.value: kind for kind in SinkKind}
 _DEAD_KINDS: Final = {kind: KINDS[kind] for kind in ("exchange", "stream", "queue", "parquet")}
@@ -27,8 +27,6 @@ _MODES: Final = {
 _KEY_MAX: Final = 255
 # Spark has a sink of its own for files of these, which leaves out a batch that is there.
 FILE_FORMATS: Final = ("avro", "csv", "json", "orc", "text", "xml")
-# Addresses that executors reach without Spark, by Arrow: they write dead letters while Spark writes the rest.
-BY_ARROW: Final = ("s3", "s3a", "gs", "hdfs", "abfs", "abfss")
 
 
 def read_sink(name: str, node: FileNode, line: int, base: Path, mistakes: Mistakes) -> Sink | None:

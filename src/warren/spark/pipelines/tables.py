@@ -11,6 +11,7 @@ from warren.errors import WarrenError
 from warren.spark.folders import folder_at
 from warren.spark.pipelines.avro import ddl_of
 from warren.spark.pipelines.graph import inputs_of, line_in, order_of_sinks, sources_of, views_of
+from warren.spark.pipelines.lateness import lateness_of
 from warren.spark.pipelines.misfits import fit
 from warren.spark.pipelines.model import Definition, Sink, Source, SourceKind, View, Watermark
 from warren.spark.pipelines.schema_change import schema_of_table
@@ -31,7 +32,7 @@ def frame_of(spark: SparkSession, definition: Definition, sink: Sink) -> DataFra
     """The rows that a sink writes. Names become temporary views, which the plan does not need once it is made."""
     frames: dict[str, DataFrame] = {}
     for source in sources_of(definition, sink.origin):
-        frames[source.name] = _source_frame(spark, definition, source, _keeps_misfits(definition, sink, source))
+        frames[source.name] = _source_frame(spark, definition, source, sink)
         frames[source.name].createOrReplaceTempView(source.name)
     for name in views_of(definition, [sink.origin]):
         view = definition.views[name]
@@ -68,10 +69,11 @@ def _with_watermark(frame: DataFrame, watermark: Watermark | None) -> DataFrame:
     return frame.withWatermark(watermark.column, f"{round(watermark.seconds * 1000)} milliseconds")
 
 
-def _source_frame(spark: SparkSession, definition: Definition, source: Source, keeps_misfits: bool) -> DataFrame:
+def _source_frame(spark: SparkSession, definition: Definition, source: Source, sink: Sink) -> DataFrame:
     if source.kind.is_of_broker:
-        messages = _messages(spark, definition, source)
-        frame = fit(messages, definition, source, schema_of(spark, definition, source), keeps_misfits)
+        messages, schema = _messages(spark, definition, source), schema_of(spark, definition, source)
+        keeps = _keeps_misfits(definition, sink, source)
+        frame = fit(messages, definition, source, schema, keeps, lateness_of(definition, sink, source))
     elif source.kind is SourceKind.FORMAT:
         frame = _format_frame(spark, definition, source)
     elif source.kind is SourceKind.DELTA:
