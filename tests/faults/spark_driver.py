@@ -1,5 +1,5 @@
 """A driver to be killed: two queries, of a stream and of a queue, each into files that are named after their batches,
-and a third that publishes what is in the stream to a queue with deduplication.
+and a third that publishes what is in the stream, numbered, to queues and a stream.
 
     python -m tests.faults.spark_driver '{"uri": ..., "folder": ..., "mode": "run" | "drain" | "bounce", ...}'
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # What is written to files, each by a query of its own, and what is published again.
 SOURCES: Final = ("stream", "queue")
 COPY: Final = "copy"
+COPIES: Final = "copies"
 QUERIES: Final = (*SOURCES, COPY)
 # Small, so that there are many to be killed in, and large when it is only about getting to the end.
 BATCH: Final = 40
@@ -64,11 +65,14 @@ class Driver:
         return writer.start()
 
     def _start_copy(self, now: bool) -> StreamingQuery:
-        """From the stream to a queue that looks out for repeated messages."""
+        """From the stream to an exchange, as a pipeline does it."""
         options = {"uri": self._uri, "stream": "source-stream", "startingOffsets": "earliest", "timeout": "10"}
+        options |= {"minPartitions": "2", "maxOffsetsPerTrigger": str(LAST_BATCH if now else BATCH)}
         frame = self._spark.readStream.format("warren").options(**options).load()
-        writer = frame.select("body").writeStream.format("warren")
-        writer = writer.options(uri=self._uri, exchange="", routingKey="target", timeout="10")
+        writer = frame.select("body").writeStream.format("hooked")
+        writer = writer.options(uri=self._uri, exchange=COPIES, routingKey="", timeout="10")
+        if os.environ.get(SABOTAGE) != "unnumbered":
+            writer = writer.option("publisher", "copy")
         writer = writer.option("checkpointLocation", str(self._folder / "checkpoint-copy"))
         writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
         return writer.start()
@@ -120,12 +124,13 @@ class Driver:
             for started in [self.start(query, now=True) for query in queries]:
                 started.awaitTermination()
 
-    def bounce(self, rounds: int, seed: int, kills_workers: bool, stop: Path) -> None:
-        """Stop and start at random times. Failed queries are started again and counted."""
+    def bounce(self, rounds: int, seed: int, kills_workers: bool, stop: Path | None) -> None:
+        """Stop and start at random times, so often, and until there is a file `stop` if one is named. Failed queries
+        are started again and counted."""
         random.seed(seed)
         failures = killed = done = 0
         say("ready")
-        while done < rounds and not stop.exists():
+        while done < rounds or (stop is not None and not stop.exists()):
             queries = self.start_all()
             # Of ten, one is stopped before it has begun.
             if random.random() < 0.9:
@@ -195,7 +200,7 @@ def main() -> None:
     elif given["mode"] == "drain":
         driver.drain()
     else:
-        stop = Path(given["folder"], "stop")
+        stop = Path(given["folder"], "stop") if given.get("until_stop") else None
         driver.bounce(int(given["rounds"]), int(given["seed"]), bool(given.get("kills_workers")), stop)
 
 

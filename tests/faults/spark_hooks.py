@@ -11,17 +11,31 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from warren.spark.partitions import RangePartition
 from warren.spark.queue import QueueReader
+from warren.spark.sink import Published, StreamWriter
 from warren.spark.source import WarrenSource
 from warren.spark.stream import StreamReader
 
-# In the order in which a batch passes them.
-POINTS: Final = ("before-offsets", "after-offsets", "during-sink", "after-sink", "during-commit")
+# In the order in which a batch passes them; the last two are of a batch that is published.
+POINTS: Final = (
+    "before-offsets",
+    "after-offsets",
+    "during-sink",
+    "after-sink",
+    "during-commit",
+    "during-publish",
+    "after-publish",
+)
 # POINT:NTH, and the file with the processes to kill.
 STRIKE: Final = "TEST_STRIKE"
 VICTIMS: Final = "TEST_VICTIMS"
@@ -100,6 +114,20 @@ class HookedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reader.commit(end)
 
 
+class HookedWriter(StreamWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+        published = super().write(iterator)
+        if published.messages:
+            # Of the tasks of a batch, some are done and some are not.
+            strike("during-publish")
+        return published
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All tasks are done, and Spark has not noted it yet."""
+        super().commit(messages, batchId)
+        strike("after-publish")
+
+
 class HookedSource(WarrenSource):
     @classmethod
     def name(cls) -> str:
@@ -109,3 +137,6 @@ class HookedSource(WarrenSource):
         reader = super().streamReader(schema)
         assert isinstance(reader, StreamReader | QueueReader)
         return HookedReader(reader)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return HookedWriter(self._write_options(schema, overwrite))

@@ -3,8 +3,9 @@
     python -m tests.faults.spark_kills --kills 25 --bounces 100 --workers 30 --brokers 20
 
 Unique messages go into a stream and into a queue all the time; two queries write them to files by batch, and a third
-publishes those of the stream to a queue with deduplication. At the end everything is drained: each message that the
-broker confirmed is there once, and a batch that was repeated had the same rows.
+publishes those of the stream, numbered, to an exchange that leads to a queue, a stream and a queue with deduplication.
+At the end everything is drained: each message that the broker confirmed is there once, and a batch that was repeated
+had the same rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import pika
 
 from tests import quick_spark
 from tests.faults.kill9_broker import ROOT, environment
-from tests.faults.spark_driver import COPY, QUERIES, SOURCES
+from tests.faults.spark_driver import COPIES, COPY, QUERIES, SOURCES
 from tests.faults.spark_hooks import POINTS, SABOTAGE, STRIKE, VICTIMS
 
 # A second, to each: what a busy machine keeps up with, or draining would take longer than killing.
@@ -39,7 +40,15 @@ PATIENCE: Final = 600.0
 # Spark gives a Python process ten seconds to start, which on a busy machine are not always enough.
 OVERLOADED: Final = "waiting for the Python worker to connect back"
 # Ways to break it on purpose: where each must be killed to be found out, and the one query that can tell.
-SABOTAGES: Final = {"append": ("after-sink", "stream"), "settle-early": ("before-queue-is-written", "queue")}
+SABOTAGES: Final = {
+    "append": ("after-sink", "stream"),
+    "settle-early": ("before-queue-is-written", "queue"),
+    "unnumbered": ("after-publish", COPY),
+}
+# Where copies go: a queue, a stream, and a queue that knows ids.
+PLAIN: Final = "plain"
+LOG: Final = "log"
+LOOKING_OUT: Final = "looking-out"
 
 
 @dataclass
@@ -52,8 +61,9 @@ class Report:
     query_failures: int = 0
     confirmed: int = 0
     batches: int = 0
-    # Messages that were published again, to a queue with deduplication.
+    # Messages that were published again, and how many of them are twice in each place.
     copies: int = 0
+    doubled: dict[str, int] = field(default_factory=dict)
     lost: int = 0
     duplicated: int = 0
     unexpected: int = 0
@@ -101,13 +111,14 @@ class Publisher(threading.Thread):
 class World:
     """A broker that can be killed, a publisher, and a folder with checkpoints and rows."""
 
-    def __init__(self, folder: Path, seed: int, sabotage: str = "") -> None:
+    def __init__(self, folder: Path, seed: int, sabotage: str = "", queries: Sequence[str] = QUERIES) -> None:
         self.folder = folder
         self.report = Report(seed)
         self._random = random.Random(seed)
         self._sabotage = sabotage
-        self._queries = [SABOTAGES[sabotage][1]] if sabotage else list(QUERIES)
-        self._sources = [source for source in SOURCES if source in self._queries]
+        self._queries = [SABOTAGES[sabotage][1]] if sabotage else list(queries)
+        self._written = [source for source in SOURCES if source in self._queries]
+        self._sources = ["stream"] if self._queries == [COPY] else self._written
         self._port = 0
         self._drivers: list[subprocess.Popen[str]] = []
         # One that bounces no more, and can drain.
@@ -117,8 +128,12 @@ class World:
         with self._channel() as channel:
             channel.queue_declare("source-stream", durable=True, arguments={"x-queue-type": "stream"})
             channel.queue_declare("source-queue", durable=True)
+            channel.exchange_declare(COPIES, "fanout", durable=True)
             looking_out = {"x-message-deduplication": True, "x-cache-size": 1_000_000}
-            channel.queue_declare("target", durable=True, arguments=looking_out)
+            stream = {"x-queue-type": "stream"}
+            for name, arguments in ((PLAIN, {}), (LOG, stream), (LOOKING_OUT, looking_out)):
+                channel.queue_declare(name, durable=True, arguments=arguments)
+                channel.queue_bind(name, COPIES)
         self.publisher = Publisher(self.uri, self._sources)
 
     @contextmanager
@@ -163,7 +178,9 @@ class World:
 
     def kill_driver(self, point: str) -> None:
         """At a point, or at any time."""
-        strike = "" if point == "random" else f"{point}:{self._random.randint(1, 3)}"
+        # What publishes runs in processes that live for a batch or less, and count from one.
+        nth = 1 if point.endswith("publish") else self._random.randint(1, 3)
+        strike = "" if point == "random" else f"{point}:{nth}"
         process = self.driver("run", strike)
         assert process.stdout is not None
         if process.stdout.readline() and point == "random":
@@ -193,8 +210,10 @@ class World:
         process = self.driver("bounce", rounds=rounds, seed=self.report.seed, kills_workers=kills_workers)
         self._finish_bouncing(process)
 
-    def bounce_on_a_broker_that_dies(self, kills: int) -> None:
-        process = self.driver("bounce", rounds=1_000_000, seed=self.report.seed)
+    def bounce_on_a_broker_that_dies(self, kills: int, workers: int) -> None:
+        process = self.driver(
+            "bounce", seed=self.report.seed, rounds=workers, kills_workers=workers > 0, until_stop=True
+        )
         assert process.stdout is not None
         process.stdout.readline()
         for _ in range(kills):
@@ -235,7 +254,7 @@ class World:
         if failed and not self._sabotage:
             raise AssertionError(f"draining failed:\n{self._log()}")
         report = self.report
-        for source in self._sources:
+        for source in self._written:
             rows = Counter(row for file in self._files(source) for row in file.read_text().split())
             report.batches += len(self._files(source))
             report.confirmed += len(self.publisher.confirmed[source])
@@ -249,17 +268,33 @@ class World:
         return report
 
     def _count_copies(self) -> None:
-        copies: Counter[str] = Counter()
-        with self._channel() as channel:
-            while (found := channel.basic_get("target", auto_ack=True))[0] is not None:
-                copies[found[2].decode()] += 1
         report = self.report
-        report.copies = len(copies)
-        report.lost += len(self.publisher.confirmed["stream"] - copies.keys())
-        report.unexpected += len(copies.keys() - self.publisher.attempted["stream"])
-        # A broker that was restarted has forgotten what it looked out for.
-        if not report.broker_kills:
-            report.duplicated += sum(count - 1 for count in copies.values())
+        for name in (PLAIN, LOG, LOOKING_OUT):
+            with self._channel() as channel:
+                copies = Counter(self._bodies_in(channel, name))
+            report.copies += len(copies)
+            report.confirmed += len(self.publisher.confirmed["stream"])
+            report.lost += len(self.publisher.confirmed["stream"] - copies.keys())
+            report.unexpected += len(copies.keys() - self.publisher.attempted["stream"])
+            report.doubled[name] = sum(count - 1 for count in copies.values())
+            report.duplicated += report.doubled[name]
+
+    def _bodies_in(self, channel: Any, name: str) -> list[str]:
+        """All, of a queue or of a stream."""
+        waiting = channel.queue_declare(name, passive=True).method.message_count
+        if not waiting:
+            return []
+        channel.basic_qos(prefetch_count=1000)
+        bodies: list[str] = []
+        for method, _, body in channel.consume(
+            name, arguments={"x-stream-offset": "first"} if name == LOG else None, inactivity_timeout=PATIENCE
+        ):
+            assert method is not None, f"{len(bodies)} of {waiting} messages came from {name}"
+            channel.basic_ack(method.delivery_tag)
+            bodies.append(body.decode())
+            if len(bodies) == waiting:
+                break
+        return bodies
 
     def _files(self, source: str) -> list[Path]:
         return [path for path in (self.folder / f"rows-{source}").iterdir() if path.suffix != ".new"]
@@ -282,11 +317,17 @@ class World:
 
 
 def run(
-    kills: int = 0, bounces: int = 0, workers: int = 0, brokers: int = 0, seed: int = 1, sabotage: str = ""
+    kills: int = 0,
+    bounces: int = 0,
+    workers: int = 0,
+    brokers: int = 0,
+    seed: int = 1,
+    sabotage: str = "",
+    queries: Sequence[str] = QUERIES,
 ) -> Report:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="spark-kills-", ignore_cleanup_errors=True) as name:
-        world = World(Path(name), seed, sabotage)
+        world = World(Path(name), seed, sabotage, queries)
         try:
             points = [*POINTS, "random"] if not sabotage else [SABOTAGES[sabotage][0]]
             world.publisher.start()
@@ -296,10 +337,10 @@ def run(
                 sys.stderr.write(f"{time.monotonic() - begin:.0f} s: {world.report.driver_kills}\n")
             if bounces:
                 world.bounce(bounces)
-            if workers:
-                world.bounce(workers, kills_workers=True)
             if brokers:
-                world.bounce_on_a_broker_that_dies(brokers)
+                world.bounce_on_a_broker_that_dies(brokers, workers)
+            elif workers:
+                world.bounce(workers, kills_workers=True)
             report = world.finish()
         finally:
             world.close()

@@ -1,4 +1,4 @@
-"""A driver killed and queries bounced, a few times; `make faults` does it by the dozen, workers and brokers too."""
+"""A driver, workers and the broker killed and queries bounced, a few times; `make faults` does it by the dozen."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ def test_every_message_arrives_once_when_a_driver_is_killed_and_queries_are_boun
     assert report.is_good(), report
     assert report.driver_kills == {"after-sink": 1}
     assert report.confirmed > 50
+
+
+def test_what_is_published_is_there_once_when_driver_workers_and_broker_are_killed() -> None:
+    # The driver when all of a batch is published, and Spark has not noted it yet.
+    report = spark_kills.run(kills=1, workers=2, brokers=2, seed=6, queries=("copy",))
+    assert report.is_good(), report
+    assert report.driver_kills == {"after-publish": 1}
+    assert report.worker_kills > 0 and report.broker_kills == 2, report
+    assert report.copies > 50
+
+
+def test_a_sink_without_numbers_is_found_out_where_no_ids_are_looked_for() -> None:
+    report = spark_kills.run(kills=1, sabotage="unnumbered")
+    assert report.lost == 0, report
+    assert report.doubled["plain"] > 0 and report.doubled["log"] > 0, report
+    assert report.doubled["looking-out"] == 0, report
 
 
 def test_a_sink_that_does_not_know_repeated_batches_is_found_out() -> None:

@@ -280,3 +280,22 @@ def test_nothing_is_published_of_no_rows(warren: BrokerUnderTest) -> None:
     options = write_options({"uri": warren.uri, "exchange": "", "routingKey": "k"}, ["body"])
     nothing: Iterator[pa.RecordBatch] = iter(())
     assert publish_rows(options, "q/0/0", nothing).messages == 0
+
+
+@pytest.mark.parametrize("kind", ["classic", "stream"])
+def test_rows_that_are_published_again_under_their_numbers_arrive_once(broker: BrokerUnderTest, kind: str) -> None:
+    name = broker.make(kind)
+    table = pa.table({"value": numbered(250)})
+    options = write_options({"uri": broker.uri, "exchange": "", "routingKey": name, "timeout": "10"}, ["value"])
+    place = ("test/query/0", 7 << 32)
+    if not broker.is_warren:
+        with pytest.raises(WarrenError, match="does not number publishes"):
+            publish_rows(options, "query/7/0", iter(table.to_batches()), place)
+        return
+    for rows in (120, 250, 250):
+        done = publish_rows(options, "query/7/0", iter(table.slice(0, rows).to_batches(max_chunksize=100)), place)
+        assert done.messages == rows
+    if kind == "stream":
+        assert [row["body"] for row in read_table(broker, stream=name)] == numbered(250)
+    else:
+        assert [body for _, _, body in broker.get_all(name)] == numbered(250)

@@ -46,14 +46,20 @@ class Client:
     """One connection with channel 1 open. Without heartbeats unless they are asked for."""
 
     def __init__(
-        self, target: BrokerAddress, product: str = "warren perf", heartbeat: int = 0, timeout: float = PATIENCE
+        self,
+        target: BrokerAddress,
+        product: str = "warren perf",
+        heartbeat: int = 0,
+        timeout: float = PATIENCE,
+        publisher: tuple[str, int] | None = None,
     ) -> None:
         self.target = target
         self.timeout = timeout
         self.socket = connect(target)
         if target.heartbeat is not None:
             heartbeat = target.heartbeat
-        self.session = Session(Credentials(target.user, target.password, target.vhost, product, heartbeat))
+        credentials = Credentials(target.user, target.password, target.vhost, product, heartbeat, publisher=publisher)
+        self.session = Session(credentials)
         # A heartbeat must not land within a frame of somebody else's.
         self.sending = threading.Lock()
         self._done = threading.Event()

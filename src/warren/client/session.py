@@ -29,6 +29,7 @@ from warren.amqp.constants import (
     FRAME_OVERHEAD,
     FRAME_PREFIX,
     PROTOCOL_HEADER,
+    PUBLISHER,
 )
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Table, table_of
@@ -107,11 +108,15 @@ class Credentials:
     # 0: as many as the broker grants.
     channel_max: int = 0
     capabilities: dict[str, object] = field(default_factory=lambda: _CAPABILITIES)
+    # Name and number of a publisher whose publishes are numbered (broker/session/numbering.py).
+    publisher: tuple[str, int] | None = None
 
     @cached_property
     def start_ok(self) -> bytes:
         said: dict[str, object] = {"product": self.product, "connection_name": self.product}
         said["capabilities"] = self.capabilities
+        if self.publisher is not None:
+            said[PUBLISHER] = {"name": self.publisher[0], "number": self.publisher[1]}
         response = f"\0{self.user}\0{self.password}".encode()
         return frame_of(ConnectionStartOk(table_of(said), response=response), 0)
 

@@ -66,8 +66,8 @@ class DataLoss(WarrenError):
     """Messages that a query was to read are not there any more."""
 
 
-def open_client(target: BrokerAddress, timeout: float) -> Client:
-    return Client(target, PRODUCT, HEARTBEAT, timeout)
+def open_client(target: BrokerAddress, timeout: float, publisher: tuple[str, int] | None = None) -> Client:
+    return Client(target, PRODUCT, HEARTBEAT, timeout, publisher)
 
 
 def consume(client: Client, queue: str, prefetch: int, arguments: Table) -> str:

@@ -43,6 +43,7 @@ WRITE_NAMES: Final = (
     "persistent",
     "deduplicationHeader",
     "newIds",
+    "publisher",
     "timeout",
 )
 # Spark's own, which it hands to every sink.
@@ -63,6 +64,8 @@ PREFETCH: Final = 10_000
 PREFETCH_MAX: Final = 65_535
 IN_FLIGHT: Final = 5_000
 _SHORT_MAX: Final = 255
+# Query and partition join it, and all of it has at most 255.
+_PUBLISHER_MAX: Final = 128
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
 # Of the headers with which a pipeline puts a message aside.
 MISFIT_PREFIX: Final = "x-misfit-"
@@ -126,6 +129,8 @@ class WriteOptions:
     deduplication_header: str = DEDUPLICATION_HEADER
     # Also for a row that has one already: that of the message it was made of, which others may be made of as well.
     new_ids: bool = False
+    # What the name of a publisher begins with whose messages are numbered; empty: they are not.
+    publisher: str = ""
     timeout: float = TIMEOUT_SECONDS
 
 
@@ -170,6 +175,8 @@ def write_options(given: Mapping[str, str], columns: Iterable[str]) -> WriteOpti
     if (on_return is OnReturn.COLLECT) != bool(returns_path):
         raise WarrenError("options onReturn=collect and returnsPath=FOLDER go together: it is where returns are put")
     exchange, routing_key = options.text("exchange"), options.text("routingKey")
+    if len((options.text("publisher") or "").encode()) > _PUBLISHER_MAX:
+        raise WarrenError(f"option publisher is wrong: it has at most {_PUBLISHER_MAX} bytes")
     there = set(columns)
     if exchange is None and "exchange" not in there:
         raise WarrenError("option exchange is missing, and there is no column exchange ('' is the default exchange)")
@@ -186,6 +193,7 @@ def write_options(given: Mapping[str, str], columns: Iterable[str]) -> WriteOpti
         options.flag("persistent", True) if options.text("persistent") else None,
         options.header("deduplicationHeader"),
         options.flag("newIds", False),
+        options.text("publisher") or "",
         options.number("timeout", int(TIMEOUT_SECONDS), 1),
     )
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from warren.amqp.constants import PUBLISHER
 from warren.errors import WarrenError
 from warren.spark.consume import open_client
 from warren.spark.encode import LEFT_BEHIND, Encoder
@@ -29,6 +30,8 @@ from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturn
 from warren.spark.schema import PROPERTIES, PROPERTY_NAMES
 
 _HEADERS: Final = "map<string,string>"
+# Of the number of a row: what is above it is the batch.
+_ROW_BITS: Final = 32
 
 
 @dataclass
@@ -46,7 +49,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._job = str(uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
-        return publish_rows(self._options, f"{self._job}/0/{_partition()}", iterator)
+        return _publish_task(self._options, self._job, 0, iterator)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -59,7 +62,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         batch = context and context.getLocalProperty("streaming.sql.batchId")
         if not query or not batch:
             raise WarrenError("Spark did not tell which batch of which query this is, so a repeated one cannot be told")
-        return publish_rows(self._options, f"{query}/{batch}/{_partition()}", iterator)
+        return _publish_task(self._options, query, int(batch), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """The broker has confirmed all of it already."""
@@ -68,10 +71,29 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """What is published stays published; the batch is repeated with the same ids."""
 
 
-def publish_rows(options: WriteOptions, identity: str, batches: Iterator[pa.RecordBatch]) -> Published:
+def _publish_task(options: WriteOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Published:
+    """A publisher is a partition of a query, whose numbers go on from batch to batch: whatever an attempt of an earlier
+    batch still sends is behind."""
+    partition = _partition()
+    numbered = (f"{options.publisher}/{query}/{partition}", batch << _ROW_BITS) if options.publisher else None
+    return publish_rows(options, f"{query}/{batch}/{partition}", batches, numbered)
+
+
+def publish_rows(
+    options: WriteOptions,
+    identity: str,
+    batches: Iterator[pa.RecordBatch],
+    numbered: tuple[str, int] | None = None,
+) -> Published:
+    """`identity` is what ids begin with; `numbered` the name of a publisher and from which number on its rows count."""
     returns = returns_of(options, identity)
-    client = open_client(options.target, options.timeout)
+    client = open_client(options.target, options.timeout, numbered)
     try:
+        if numbered is not None and PUBLISHER not in client.server_properties:
+            raise WarrenError(
+                f"the broker at {options.target.place} does not number publishes: it takes a Warren of this release; "
+                "leave option publisher out, and rows of an interrupted batch may come twice"
+            )
         publisher = ConfirmedPublisher(client, options.max_in_flight, returns.take)
         encoder = Encoder(options, client.frame_max, identity)
         for batch in batches:

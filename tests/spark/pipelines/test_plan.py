@@ -16,8 +16,10 @@ from warren.spark.pipelines.draw_svg import draw_svg
 from warren.spark.pipelines.draw_text import draw_text
 from warren.spark.pipelines.graph import order_of_sinks, sources_of
 from warren.spark.pipelines.guarantees import AT_LEAST_ONCE, ONCE, guarantees
+from warren.spark.pipelines.model import Definition
 from warren.spark.pipelines.pipeline import Pipeline
 from warren.spark.pipelines.read_file import PipelineMistakes, loads
+from warren.spark.pipelines.row_by_row import publisher_of
 from warren.spark.pipelines.tables import start_option
 
 if TYPE_CHECKING:
@@ -81,6 +83,78 @@ def test_the_sources_of_a_sink_are_found_through_all_views() -> None:
 def test_promises_depend_on_what_is_read_and_written() -> None:
     found = {(each.source, each.sink): each.promise for each in guarantees(DEFINITION)}
     assert found == {("orders", "publish"): AT_LEAST_ONCE, ("orders", "keep"): ONCE}
+
+
+ROWS = """\
+pipeline: rows
+dead-letters: {queue: rows.dead}
+sources:
+  orders: {SOURCE}
+views:
+  wanted: SELECT id, amount FROM orders WHERE amount > 10
+  made: SQL
+sinks:
+  to: {from: made, SINK}
+"""
+
+
+def rows(
+    source: str = "stream: orders, SCHEMA",
+    sql: str = "SELECT id, explode(array(amount, 1)) AS amount FROM wanted",
+    sink: str = "queue: out",
+) -> Definition:
+    text = ROWS.replace("SOURCE", source).replace("SQL", sql).replace("SINK", sink)
+    text = text.replace("SCHEMA", 'schema: "id BIGINT, amount INT"')
+    return loads(text, "f.yaml", Path("/base"))
+
+
+@pytest.mark.parametrize("sink", ["queue: out", "stream: out", "exchange: out", "x-pipeline: out"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "stream: orders, SCHEMA",
+        "super-stream: orders, SCHEMA",
+        "exchange: orders, key: a, SCHEMA",
+        "x-pipeline: orders, SCHEMA",
+    ],
+)
+def test_what_is_made_row_by_row_of_a_stream_is_published_exactly_once(source: str, sink: str) -> None:
+    (found,) = guarantees(rows(source=source, sink=sink))
+    assert found.promise == ONCE
+    assert "rows are numbered" in found.reason
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        rows(sql="SELECT id, count(*) AS amount FROM wanted GROUP BY id", sink="queue: out, mode: update"),
+        rows(sql="SELECT DISTINCT id FROM wanted"),
+        rows(sql="SELECT a.id FROM wanted a JOIN wanted b ON a.id = b.id"),
+        rows(sql="SELECT id FROM wanted UNION ALL SELECT id FROM orders"),
+        rows(sql="SELECT id FROM wanted WHERE rand() < 0.5"),
+        rows(sql="SELECT id FROM wanted WHERE id IN (SELECT id FROM orders)"),
+        rows(source="queue: orders, SCHEMA"),
+        rows(source="stream: orders, SCHEMA, fail-on-data-loss: false"),
+        rows(source="format: rate", sql="SELECT id FROM wanted"),
+    ],
+)
+def test_rows_that_may_come_in_another_order_are_not_numbered(definition: Definition) -> None:
+    assert {each.promise for each in guarantees(definition)} == {AT_LEAST_ONCE}
+
+
+def test_another_query_is_another_publisher() -> None:
+    names = [
+        publisher_of(definition, definition.sinks["to"])
+        for definition in (
+            rows(),
+            rows(sql="SELECT id FROM wanted"),
+            rows(source="stream: orders, SCHEMA, min-partitions: 4"),
+        )
+    ]
+    assert len(set(names)) == 3
+    # Not so where nothing changes but how much is read at a time, and where it stands in the file.
+    same = rows(source="stream: orders, SCHEMA, max-rows: 7")
+    assert publisher_of(same, same.sinks["to"]) == names[0]
 
 
 FORMATS = """\

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from warren.spark.pipelines.graph import order_of_sinks, sources_of
 from warren.spark.pipelines.model import Definition, Sink, SinkKind, Source, SourceKind
 from warren.spark.pipelines.read_sink import FILE_FORMATS
+from warren.spark.pipelines.row_by_row import is_row_by_row
 
 ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -22,14 +23,14 @@ class Guarantee:
 
 def guarantees(definition: Definition) -> list[Guarantee]:
     return [
-        Guarantee(source.name, name, *promise(source, definition.sinks[name]))
+        Guarantee(source.name, name, *promise(definition, source, definition.sinks[name]))
         for name in order_of_sinks(definition)[0]
         for source in sources_of(definition, definition.sinks[name].origin)
         if source.is_stream
     ]
 
 
-def promise(source: Source, sink: Sink) -> tuple[str, str]:
+def promise(definition: Definition, source: Source, sink: Sink) -> tuple[str, str]:
     if sink.kind is SinkKind.CONSOLE:
         return AT_LEAST_ONCE, "a batch that was interrupted is shown again"
     reading = _reading(source)
@@ -39,6 +40,8 @@ def promise(source: Source, sink: Sink) -> tuple[str, str]:
         return ONCE, f"{reading}; the files of a batch replace those of an interrupted attempt"
     if sink.kind is SinkKind.DELTA:
         return ONCE, f"{reading}; a batch is a Delta transaction with its own number, and is skipped when it is there"
+    if is_row_by_row(definition, sink):
+        return ONCE, f"{reading}; rows are numbered, and a Warren leaves out what it has (RabbitMQ: at least once)"
     if sink.kind is SinkKind.PIPELINE and source.kind is not SourceKind.QUEUE:
         return ONCE, f"{reading}; queues bound to the exchange leave out what an interrupted batch publishes again"
     again = "rows of an interrupted batch are published again under the same id, so once where the queue deduplicates"

@@ -15,8 +15,10 @@ from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
 from warren.spark.pipelines.publish_step import PublishStep
 from warren.spark.pipelines.read_sink import FILE_FORMATS
 from warren.spark.pipelines.read_source import ENVELOPE
+from warren.spark.pipelines.row_by_row import is_row_by_row, publisher_of
 from warren.spark.pipelines.schema_change import schema_of_table, widened
 from warren.spark.pipelines.tables import FORMAT, frame_of
+from warren.spark.pipelines.topology import is_warren
 from warren.spark.pipelines.write_rows import query_id, write_rows
 from warren.spark.sink import check_columns
 
@@ -91,6 +93,8 @@ def broker_options(definition: Definition, sink: Sink, columns: list[str]) -> di
         options["mandatory"] = "true"
     if not _sets_ids(definition, sink):
         options["newIds"] = "true"
+    if is_row_by_row(definition, sink) and is_warren(definition.broker):
+        options["publisher"] = publisher_of(definition, sink)
     return options
 
 
