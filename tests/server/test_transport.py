@@ -146,7 +146,7 @@ class NoTurns:
     def hold(self) -> None:
         pass
 
-    def let_go(self, is_alone: bool, size: int) -> None:
+    def let_go(self, at_once: bool) -> None:
         pass
 
 

@@ -25,12 +25,6 @@ log = logging.getLogger("warren")
 
 # Hashing is slow on purpose; more threads than this would only let a flood of logins take all cores.
 PASSWORD_THREADS = 2
-# Bytes of a read from which it is no single question any more; so many turns that held only one small read in a row,
-# and the next ends as soon as that is handled, as another look at the sockets would only cost time; and of so many such
-# turns one does look, to see whether that is still so.
-SMALL = 4096
-SINGLE_READS = 64
-LOOK_AROUND = 16
 
 
 class LeadershipLost(Exception):
@@ -68,8 +62,6 @@ class LoopHost:
         self._is_flush_due = False
         # Somebody will say when the turn that is under way may end.
         self._is_held = False
-        # Small reads in a row, none of which shared its turn with another.
-        self._single_reads = 0
         self._syncer: Syncer | None = None
         self._archiver: Archiver | None = None
         self._leadership: Leadership | None = None
@@ -130,18 +122,14 @@ class LoopHost:
     def hold(self) -> None:
         # A turn that is due already ends when the loop said it would.
         self._is_held = not self._is_flush_due
-        if self._is_flush_due:
-            self._single_reads = 0
 
-    def let_go(self, is_alone: bool, size: int) -> None:
+    def let_go(self, at_once: bool) -> None:
         if not self._is_held:
             return
         self._is_held = False
         if not self._is_flush_due:
             return
-        self._single_reads = self._single_reads + 1 if size < SMALL else 0
-        # Now and then the loop is asked whether others have spoken in the same turn: only then can it be known.
-        if is_alone or (self._single_reads > SINGLE_READS and self._single_reads % LOOK_AROUND):
+        if at_once:
             self.end_turn()
         else:
             self.loop.call_soon(self.end_turn)

@@ -42,9 +42,8 @@ class Turns(Protocol):
     def hold(self) -> None:
         """More of this turn is under way: do not end it before `let_go`."""
 
-    def let_go(self, is_alone: bool, size: int) -> None:
-        """End it, if the core asked for it meanwhile, after what else the loop has to read or, where nothing else is
-        to be expected, now. So many bytes were read, by one who is alone or not."""
+    def let_go(self, at_once: bool) -> None:
+        """End it now, or after what else the loop has to read, if the core asked for it meanwhile."""
 
 
 class Roster:
@@ -145,7 +144,7 @@ class AmqpTransport(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)
         # Of several peers, all that have sent something are read before the turn ends, to write to each only once.
-        self._turns.let_go(is_alone, len(data))
+        self._turns.let_go(is_alone)
 
     def pause_writing(self) -> None:
         if self._connection is not None:
