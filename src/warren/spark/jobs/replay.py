@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from warren.client.address import parse_uri
 from warren.errors import WarrenError
-from warren.spark.folders import folder_at
+from warren.spark.folders import LocalFolder, folder_at
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.pipelines.model import DEFAULT_BROKER
 from warren.spark.pipelines.state import State
@@ -223,9 +223,7 @@ class _Run:
         return "" if given is None and column not in rows.columns else given
 
     def _write(self, notes: dict[str, Any]) -> None:
-        draft = self._file.with_suffix(".new")
-        draft.write_text(json.dumps(notes), encoding="utf-8")
-        draft.replace(self._file)
+        LocalFolder(self._file.parent).write(self._file.name, json.dumps(notes))
 
 
 @dataclass(frozen=True)
