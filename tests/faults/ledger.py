@@ -7,7 +7,8 @@ happened or not, but never half, never twice, and never the later without the ea
 from __future__ import annotations
 
 from tests.store.stored_world import Definitions, StoredWorld
-from warren.broker.queue.publishers import key_of
+from warren.broker.queue.deduplication import key_of
+from warren.broker.queue.publishers import key_of as publisher_key
 from warren.broker.queue.queue import Queue
 
 
@@ -23,8 +24,8 @@ def is_known(queue: Queue, body: str) -> bool:
     """Would the queue take it for a repetition? An id is what stands before the colon, and so are name and number."""
     tag = body.split(":")[0]
     if queue.deduplication is not None:
-        return queue.deduplication.has_seen(tag, queue.node.now)
-    return queue.has_passed(key_of(tag[0]), int(tag[1:]))
+        return queue.deduplication.has_seen(key_of(tag), queue.node.now)
+    return queue.has_passed(publisher_key(tag[0]), int(tag[1:]))
 
 
 # Queues that remember what they had: one by ids, one by the numbers of its publisher.

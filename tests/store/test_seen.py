@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.store.simulated_disk import SimulatedDisk
-from tests.store.stored_world import StoredWorld
+from tests.store.stored_world import FRAME_MAX, StoredWorld, message_of
+from warren.amqp.fields import table_of
+from warren.amqp.properties import Properties
 from warren.broker.queue.outcome import Outcome
 from warren.broker.queue.publishers import key_of
 from warren.broker.stream.stream import Stream
@@ -81,7 +83,7 @@ def test_a_window_is_as_long_after_a_restart_as_before() -> None:
     world = power_cut(world)
     found = world.queue("q").deduplication
     assert found is not None
-    assert [identity for identity, _ in found.remembered()] == ["m7", "m8", "m9"]
+    assert [identity for identity, _ in found.remembered()] == [b"sm7", b"sm8", b"sm9"]
 
 
 def test_ids_are_forgotten_after_their_time_whenever_the_broker_was_restarted() -> None:
@@ -93,6 +95,21 @@ def test_ids_are_forgotten_after_their_time_whenever_the_broker_was_restarted() 
     assert outcome(young, "q", "m1:again") is Outcome.DUPLICATE
     old = world.restarted(world.disk.lose_all(), world.node.now + 1000)
     assert outcome(old, "q", "m1:again") is Outcome.TAKEN
+
+
+def test_ids_of_every_type_are_known_after_a_restart() -> None:
+    identities: list[object] = ["1", b"\xff1", 1, -5, "ä"]
+    world = StoredWorld(SimulatedDisk())
+    world.declare("q", **LOOKS_OUT)
+    for life in range(2):
+        for identity in [*identities, True]:
+            message = message_of("x")
+            message.rewrite(Properties(headers=table_of({"x-deduplication-header": identity})), FRAME_MAX)
+            world.node.monitor.publish(world.queue("q"), message)
+        # True is 1, as it is in Python.
+        assert world.queue("q").backing.length == len(identities), life
+        world.settle_down()
+        world = power_cut(world)
 
 
 def test_a_queue_with_priorities_knows_ids_of_all_of_them() -> None:
@@ -161,7 +178,7 @@ def test_a_message_that_is_read_back_in_the_turn_it_came_in_stays_with_its_id() 
         after = power_cut_of(world)
         known = after.queue("q").deduplication
         assert known is not None
-        identities = [str(identity) for identity, _ in known.remembered()]
+        identities = [identity[1:].decode() for identity, _ in known.remembered()]
         bodies = after.drain("q")
         assert {body.split(":")[0] for body in bodies} <= set(identities)
         seen.append(bodies)

@@ -29,11 +29,11 @@ class Deduplication:
         self.ttl: i64 = ttl
         self.header = header
         # Oldest first, because a dict keeps the order of insertion.
-        self._seen: dict[object, int] = {}
+        self._seen: dict[bytes, int] = {}
         # Those whose messages no disk has: a restart takes both.
-        self._transient: dict[object, bool] = {}
+        self._transient: dict[bytes, bool] = {}
         # Those that the disk does not answer for yet, with the position of the store at which it does.
-        self._unsynced: deque[tuple[int, object]] = deque()
+        self._unsynced: deque[tuple[int, bytes]] = deque()
 
     @staticmethod
     def of(arguments: Table) -> Deduplication | None:
@@ -54,19 +54,19 @@ class Deduplication:
         """For what a pipeline publishes."""
         return Deduplication(_RESULTS_SIZE, -1, _DEFAULT_HEADER)
 
-    def identity_of(self, message: Message) -> object:
+    def identity_of(self, message: Message) -> bytes | None:
         """What the message is known by; None when it does not say."""
         headers = message.properties().headers
         field = None if headers is None else headers.get(self.header)
         if field is None or not isinstance(field.value, (str, bytes, int)):
             return None
-        return field.value
+        return key_of(field.value)
 
-    def has_seen(self, identity: object, now: i64) -> bool:
+    def has_seen(self, identity: bytes, now: i64) -> bool:
         self._forget_old(now)
         return identity in self._seen
 
-    def note(self, identity: object, now: i64, position: i64, synced: i64) -> None:
+    def note(self, identity: bytes, now: i64, position: i64, synced: i64) -> None:
         """The queue has taken the message in, which makes the store durable up to `position` answer for it."""
         self._add(identity, now)
         unsynced = self._unsynced
@@ -83,34 +83,34 @@ class Deduplication:
             if position > synced:
                 self._forget(identity)
 
-    def note_transient(self, identity: object) -> None:
+    def note_transient(self, identity: bytes) -> None:
         self._transient[identity] = True
 
-    def remembered(self) -> list[tuple[object, int]]:
+    def remembered(self) -> list[tuple[bytes, int]]:
         """The ids and when each was seen, oldest first: what `remember` takes back."""
         return list(self._seen.items())
 
-    def remember(self, seen: list[tuple[object, int]]) -> None:
+    def remember(self, seen: list[tuple[bytes, int]]) -> None:
         for identity, at in seen:
             self._add(identity, at)
 
     def recall(self, recalled: dict[bytes, int]) -> None:
         """What the store has kept is taken out of what it has. A window that is full lets some of it go."""
-        self.remember([(_identity(key), at) for key, at in recalled.items()])
+        self.remember(list(recalled.items()))
         recalled.clear()
 
     def notes(self) -> list[tuple[bytes, int]]:
-        """What `recall` takes back."""
+        """What `recall` takes back after a restart."""
         if not self._transient:
-            return [(key_of(identity), at) for identity, at in self._seen.items()]
-        return [(key_of(identity), at) for identity, at in self._seen.items() if identity not in self._transient]
+            return self.remembered()
+        return [(identity, at) for identity, at in self._seen.items() if identity not in self._transient]
 
-    def _add(self, identity: object, at: i64) -> None:
+    def _add(self, identity: bytes, at: i64) -> None:
         self._seen[identity] = at
         if len(self._seen) > self.size:
             self._forget(next(iter(self._seen)))
 
-    def _forget(self, identity: object) -> None:
+    def _forget(self, identity: bytes) -> None:
         self._seen.pop(identity, None)
         if self._transient:
             self._transient.pop(identity, None)
@@ -126,15 +126,9 @@ class Deduplication:
 
 
 def key_of(identity: object) -> bytes:
-    """For the store. Ids of the same text and of another type are others; `p` is taken (publishers.py)."""
+    """As windows and the store have it. The same text of another type is another id; `p` is taken (publishers.py)."""
     if isinstance(identity, bytes):
         return b"b" + identity
     if isinstance(identity, int):
-        return b"i" + str(identity).encode()
+        return b"i" + str(int(identity)).encode()
     return b"s" + str(identity).encode("utf-8", "surrogateescape")
-
-
-def _identity(key: bytes) -> object:
-    if key[:1] == b"b":
-        return key[1:]
-    return int(key[1:]) if key[:1] == b"i" else key[1:].decode("utf-8", "surrogateescape")

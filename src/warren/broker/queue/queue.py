@@ -16,7 +16,7 @@ from warren.broker.message import Message
 from warren.broker.metrics import QueueCounters
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.consumer import Consumer, Consumers
-from warren.broker.queue.deduplication import Deduplication, key_of
+from warren.broker.queue.deduplication import Deduplication
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import IdleTimer
 from warren.broker.queue.outcome import DUPLICATE
@@ -160,8 +160,8 @@ class Queue(Destination):
         outcome = self._take(message)
         # Not before: the publisher of a message that broke the queue hears nack, and sends it again.
         if self.keeps(message):
-            self.backing.remember(key_of(identity), now)
-        else:
+            self.backing.remember(identity, now)
+        elif self.durable:
             deduplication.note_transient(identity)
         deduplication.note(identity, now, self.node.store.position, self.node.store.synced)
         return outcome
