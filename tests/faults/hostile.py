@@ -67,7 +67,9 @@ class Faults(logging.Handler):
         self.seen: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.seen.append(record.getMessage()[-400:])
+        # A refused login is told as an error, and is none of the broker.
+        if record.exc_info or "Traceback" in record.getMessage():
+            self.seen.append(record.getMessage()[-400:])
 
 
 class Canary(threading.Thread):

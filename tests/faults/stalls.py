@@ -501,7 +501,7 @@ def main() -> None:
     sys.setswitchinterval(0.0005)
     # As `warren serve` does: without it, looking through all objects for garbage takes 300 ms every now and then.
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(10_000, 5, 10_000)
     report = hunt(options.queues, options.bindings, options.messages, options.only)
     line = json.dumps(asdict(report))
     sys.stdout.write(line + "\n")

@@ -41,6 +41,8 @@ def test_a_fault_of_the_broker_is_noticed() -> None:
     faults = hostile.Faults()
     logging.getLogger("warren").addHandler(faults)
     try:
+        logging.getLogger("warren").error("login refused")
+        assert faults.seen == []
         logging.getLogger("warren").error("connection failed\nTraceback")
     finally:
         logging.getLogger("warren").removeHandler(faults)
