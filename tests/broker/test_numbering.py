@@ -11,8 +11,8 @@ from warren.broker.publish.republish import WIDE
 from warren.broker.queue.publishers import Publishers, key_of
 
 
-def publisher(world: World, number: int = 0, name: str = "query/0") -> ChannelClient:
-    channel = world.connect(publisher={"name": name, "number": number}).channel()
+def publisher(world: World, number: int = 0, name: str = "query/0", user: str = "guest") -> ChannelClient:
+    channel = world.connect(user, publisher={"name": name, "number": number}).channel()
     channel.confirm()
     return channel
 
@@ -56,6 +56,14 @@ def test_another_publisher_is_another(world: World, channel: ChannelClient) -> N
     publish(publisher(world, name="query/1"), "1")
     publish(channel, "1")
     assert channel.bodies_in("q") == [b"1", b"1", b"1"]
+
+
+def test_nobody_can_speak_for_the_publisher_of_another_user(world: World, channel: ChannelClient) -> None:
+    world.add_user("mallory")
+    channel.declare("q", durable=True)
+    publish(publisher(world, 1 << 60, user="mallory"), "later than all that will ever come")
+    publish(publisher(world), "1")
+    assert len(channel.bodies_in("q")) == 2
 
 
 def test_a_queue_that_has_not_had_it_takes_it_and_the_others_leave_it_out(world: World, channel: ChannelClient) -> None:

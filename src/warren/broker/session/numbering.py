@@ -21,14 +21,15 @@ _NUMBER_MAX: Final = 1 << 62
 
 
 class Numbering:
-    def __init__(self, name: str, number: i64) -> None:
-        self.key = key_of(name)
+    def __init__(self, user: str, name: str, number: i64) -> None:
+        # The user first: nobody can make another's messages look as if they had come before.
+        self.key = key_of(f"{len(user)}:{user}:{name}")
         self.number: i64 = number
         # A queue did not take one: those behind it must not pass it, or it would be taken for one that came before.
         self.has_failed = False
 
     @staticmethod
-    def of(client_properties: Table) -> Numbering | None:
+    def of(user: str, client_properties: Table) -> Numbering | None:
         field = client_properties.get(PUBLISHER)
         if field is None or not isinstance(field.value, dict):
             return None
@@ -38,4 +39,4 @@ class Numbering:
             return None
         if not 0 < len(name.value) <= _NAME_MAX or not 0 <= number.value < _NUMBER_MAX:
             return None
-        return Numbering(name.value, number.value)
+        return Numbering(user, name.value, number.value)

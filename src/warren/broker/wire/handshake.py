@@ -133,7 +133,6 @@ class Handshake:
     def _start_ok(self, method: ConnectionStartOk) -> None:
         connection = self.connection
         connection.client_properties = method.client_properties
-        connection.numbering = Numbering.of(method.client_properties)
         capabilities = method.client_properties.get("capabilities")
         if capabilities is not None and isinstance(capabilities.value, dict):
             connection.client_capabilities = capabilities.value
@@ -237,6 +236,7 @@ class Handshake:
         if not node.access.may_access_vhost(connection.user, name):
             raise NotAllowed(f"access to vhost '{name}' refused for user '{connection.user}'")
         self._intake.state = _OPEN
+        connection.numbering = Numbering.of(connection.user, connection.client_properties)
         connection.opened(vhost)
         connection.wire.opened()
         connection.send(replies.open_ok())
