@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.cli.serving import run_warren
 from warren import Broker
+
+PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -118,4 +121,8 @@ def test_what_a_full_queue_refuses_stays_where_it_was(old: Broker, new: Broker) 
         done = migrate(old, new)
         assert done.returncode == 1
         assert "queue 'orders' of Warren refused messages" in done.stderr
-        assert old.call(lambda node: node.vhosts["/"].queues["orders"].backing.length) == 5
+        # What it held comes back when the broker hears that its connection has ended.
+        deadline = time.monotonic() + PATIENCE
+        while old.call(lambda node: node.vhosts["/"].queues["orders"].backing.length) != 5:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
