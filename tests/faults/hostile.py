@@ -186,8 +186,9 @@ def _play_some(broker: Broker, chance: random.Random, count: int) -> None:
 
 def sockets(count: int) -> Report:
     """A third says nothing, a third a byte a second, a third claims very long frames."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 2 * count + 2000), most))
+    # Never fewer: whatever runs in this process afterwards has the same.
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(most, 2 * count + 2000)), most))
     report = Report("sockets", count)
     broker = Broker(handshake_timeout_ms=HANDSHAKE_MS, login_failures_max=0)
     with Watched(broker, report):
