@@ -33,10 +33,13 @@ test-installed: build ## the suite on the installed package, compiled if there i
 	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark')
 
 test-interpreted: build ## the suite on the source as it stands
-	$(call tests,PYTHONPATH=$(CURDIR)/src,-m 'not spark')
+	$(call tests,PYTHONPATH=$(CURDIR)/src,-m 'not spark' $(LEFT_OUT))
 
-test-both: test ## make test, and the suite interpreted as well: what continuous integration runs
-	$(if $(PURE),@echo 'interpreted is what was tested: nothing can be compiled because $(PURE)',$(MAKE) test-interpreted)
+# What plays with whole processes, and takes longest, is tried once: on what users run.
+PROCESSES := cli clients differential docs faults packaging page perf
+test-both: test ## make test, and what is in one process interpreted as well: what continuous integration runs
+	$(if $(PURE),@echo 'interpreted is what was tested: nothing can be compiled because $(PURE)',\
+		$(MAKE) test-interpreted LEFT_OUT='$(PROCESSES:%=--ignore=tests/%)')
 
 test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
 	$(call tests,,-m spark $(SPARK_TESTS))
