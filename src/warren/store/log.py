@@ -205,29 +205,22 @@ class LogStore(Store):
     def write(self) -> None:
         """The turn is over. Raises OSError now and for ever once the disk has failed: whoever asked first may not be
         who stops."""
+        self._try_to_write(True)
+        self.written = self.position
+
+    def _try_to_write(self, is_turn_over: bool) -> None:
+        """In the middle of a turn, for one who reads what is not in the file yet, it does not count as written: what
+        belongs together may have come only in part."""
         if self.failure is not None:
             raise self.failure
         try:
             # First: what is in the log belongs to queues that are defined.
             if self.definitions is not None:
                 self.definitions.write()
-            self.streams.write()
-            if self.pending.is_together:
-                self.pending.end_together()
-            self._write()
-        except OSError as error:
-            self.failure = error
-            raise
-        self.written = self.position
-
-    def _write_early(self) -> None:
-        """For one who reads what is not in the file yet. It does not count as written: what belongs together may have
-        come only in part."""
-        if self.failure is not None:
-            raise self.failure
-        try:
-            if self.definitions is not None:
-                self.definitions.write()
+            if is_turn_over:
+                self.streams.write()
+                if self.pending.is_together:
+                    self.pending.end_together()
             self._write()
         except OSError as error:
             self.failure = error
@@ -430,7 +423,7 @@ class LogStore(Store):
     def read(self, segment: Segment, offset: i64, size: i64) -> bytes | None:
         """None when the disk says that it cannot: that may pass, so nothing is given up for it."""
         if segment is self.active and offset + size > segment.size:
-            self._write_early()
+            self._try_to_write(False)
         return self.files.read(segment, offset, size)
 
     def read_rows(self, segment: Segment, run: LaneRun, first: i64, count: i64) -> bytes:

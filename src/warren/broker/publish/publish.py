@@ -300,15 +300,7 @@ def fan_out_of(channel: Channel, delivery: Delivery) -> FanOut:
     if numbering is not None:
         numbering.number += 1
         return NumberedFanOut(channel, delivery, numbering)
-    return ClientFanOut(
-        channel,
-        delivery.message,
-        delivery.exchange,
-        delivery.queues,
-        delivery.mandatory,
-        delivery.seqno,
-        delivery.observer,
-    )
+    return ClientFanOut(channel, delivery)
 
 
 def deliver_to_queues(
@@ -327,8 +319,8 @@ def deliver_to_queues(
         _unrouted(channel, message, mandatory, seqno, observer)
         return
     if len(queues) > WIDE:
-        wide = ClientFanOut(channel, message, exchange, queues, mandatory, seqno, observer)
-        node.errands.begin(wide, channel.connection)
+        wide = Delivery(message, exchange, queues, mandatory, seqno, observer)
+        node.errands.begin(ClientFanOut(channel, wide), channel.connection)
         return
     said = deliver(node.monitor, exchange, message, queues, observer)
     _answer(channel, message, queues, mandatory, seqno, observer, said)
@@ -410,43 +402,32 @@ def _answer(
 class ClientFanOut(FanOut):
     """A publish to very many queues: whoever published it is not read on, so what follows comes after it."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        message: Message,
-        exchange: Exchange,
-        queues: list[Queue],
-        mandatory: bool,
-        seqno: i64,
-        observer: Observer | None,
-    ) -> None:
-        super().__init__(channel.connection.node.monitor, exchange, message, queues, observer)
-        self._channel = channel
-        self._mandatory = mandatory
-        self._seqno: i64 = seqno
+    def __init__(self, channel: Channel, delivery: Delivery) -> None:
+        monitor = channel.connection.node.monitor
+        super().__init__(monitor, delivery.exchange, delivery.message, delivery.queues, delivery.observer)
+        self.channel = channel
+        self.delivery = delivery
 
     def done(self) -> None:
-        _answer(self._channel, self.message, self.queues, self._mandatory, self._seqno, self.observer, self.said)
+        sent = self.delivery
+        _answer(self.channel, sent.message, sent.queues, sent.mandatory, sent.seqno, sent.observer, self.said)
 
 
-class NumberedFanOut(FanOut):
+class NumberedFanOut(ClientFanOut):
     def __init__(self, channel: Channel, delivery: Delivery, numbering: Numbering) -> None:
-        # Nothing passes what was refused.
-        queues = [] if numbering.has_failed else delivery.queues
-        super().__init__(
-            channel.connection.node.monitor, delivery.exchange, delivery.message, queues, delivery.observer
-        )
-        self.said = SOME_REFUSED if numbering.has_failed else 0
-        self._channel = channel
-        self._delivery = delivery
+        super().__init__(channel, delivery)
         self._numbering = numbering
         self._number: i64 = numbering.number
+        if numbering.has_failed:
+            # Nothing passes what was refused.
+            self.queues = []
+            self.said = SOME_REFUSED
 
     def give(self, queues: list[Queue]) -> i64:
-        return _give_numbered(self.monitor, self._delivery, queues, self._numbering.key, self._number)
+        return _give_numbered(self.monitor, self.delivery, queues, self._numbering.key, self._number)
 
     def done(self) -> None:
-        _answer_numbered(self._channel, self._delivery, self._numbering, self.said)
+        _answer_numbered(self.channel, self.delivery, self._numbering, self.said)
 
 
 def _unrouted(channel: Channel, message: Message, mandatory: bool, seqno: i64, observer: Observer | None) -> None:
