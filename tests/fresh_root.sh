@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The README's two commands as a newcomer meets them: `make run` and `make test` of this checkout's last commit in a bare
 # Debian 12, without a C compiler, Java, curl, npm or Chromium, and with a host name that does not resolve.
-# Needs root and debootstrap. EXTRA="gcc libc6-dev python3-dev default-jre-headless" adds packages; LOGS=DIR keeps what
-# the two printed; MIRROR is where the packages come from.
+# Needs root and debootstrap. SUITE=trixie or SUITE=forky takes a newer Debian and its Python (3.13, 3.14);
+# EXTRA="gcc libc6-dev python3-dev default-jre-headless" adds packages; LOGS=DIR keeps what the two printed; MIRROR is
+# where the packages come from.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" -eq 0 ] || { echo "fresh root: only root can make one" >&2; exit 3; }
@@ -19,8 +20,12 @@ clean() {
 }
 trap clean EXIT
 
+suite=${SUITE:-bookworm}
+# A Debian that is newer than this debootstrap is made the way of all later ones.
+script=/usr/share/debootstrap/scripts/$suite
+[ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
 packages=python3,python3-venv,make,ca-certificates${EXTRA:+,${EXTRA// /,}}
-debootstrap --no-check-gpg --variant=minbase --include="$packages" bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
+debootstrap --no-check-gpg --variant=minbase --include="$packages" "$suite" "$root" "$mirror" "$script" >"$root.log" 2>&1 ||
     { tail -5 "$root.log" >&2; exit 3; }
 rm -f "$root.log"
 mkdir -p "$root/home/newcomer"

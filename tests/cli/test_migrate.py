@@ -40,6 +40,11 @@ def migrate(old: Broker, new: Broker, *more: str, vhost: str = "") -> Any:
     return run_warren("migrate", source, "--api", api, "--url", url, "--json", *more)
 
 
+def summary_of(done: Any) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def channel_of(connection: pika.BlockingConnection) -> BlockingChannel:
     channel = connection.channel()
     channel.confirm_delivery()
@@ -102,11 +107,32 @@ def test_a_virtual_host_in_the_address_limits_it_to_that_one(old: Broker, new: B
     assert json.loads(migrate(old, new).stdout)["moved"] == 1
 
 
-def test_streams_are_declared_and_named(old: Broker, new: Broker) -> None:
+def test_a_stream_is_copied_and_a_second_run_brings_only_what_is_new(old: Broker, new: Broker) -> None:
     with pika.BlockingConnection(pika.URLParameters(old.url)) as connection:
-        connection.channel().queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
-    assert json.loads(migrate(old, new).stdout)["skipped"] == ["log"]
-    assert new.call(lambda node: list(node.vhosts["/"].queues)) == ["log"]
+        channel = channel_of(connection)
+        channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+        channel.queue_bind("log", "amq.topic", "log.#")
+        for n in range(40):
+            properties = pika.BasicProperties(headers={"n": n}, delivery_mode=2)
+            channel.basic_publish("amq.topic", f"log.{n}", str(n).encode(), properties)
+        assert summary_of(migrate(old, new))["moved"] == 40
+        # Publishers move, one after the other.
+        with pika.BlockingConnection(pika.URLParameters(new.url)) as moved:
+            channel_of(moved).basic_publish("", "log", b"moved already")
+        channel.basic_publish("", "log", b"new")
+        again = summary_of(migrate(old, new))
+        assert (again["moved"], again["verified"]) == (1, True)
+        assert channel.queue_declare("log", passive=True).method.message_count == 41
+    with pika.BlockingConnection(pika.URLParameters(new.url)) as connection:
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=100)
+        found = []
+        for method, properties, body in channel.consume("log", arguments={"x-stream-offset": "first"}):
+            found.append((method.exchange, method.routing_key, properties.headers, body))
+            if len(found) == 42:
+                break
+    assert found[:40] == [("amq.topic", f"log.{n}", {"n": n, "x-stream-offset": n}, str(n).encode()) for n in range(40)]
+    assert [body for *_, body in found[40:]] == [b"moved already", b"new"]
 
 
 def test_what_a_full_queue_refuses_stays_where_it_was(old: Broker, new: Broker) -> None:

@@ -40,6 +40,7 @@ from warren.client.connection import Client
 from warren.client.session import CHANNEL, frame_of
 from warren.errors import WarrenError
 from warren.migrate.ledger import PREFIX
+from warren.migrate.source import take
 from warren.spark.publish import ConfirmedPublisher
 
 ALIKE: Final = "alike"
@@ -189,6 +190,13 @@ def drain(uri: str, queue: str, count: int) -> tuple[list[str], list[bytes], int
             keys.append(received.method.routing_key)  # type: ignore[attr-defined]
             bodies.append(received.body)
         return keys, bodies, max(0, there - count)
+
+
+def read(uri: str, stream: str, count: int) -> tuple[list[str], list[bytes]]:
+    """Routing keys and bodies of the first so many of a stream, which has no more."""
+    with Client(parse_uri(uri)) as client:
+        found = take(client, stream, count + 1, table_of({"x-stream-offset": "first"}))
+    return [each.routing_key for each in found], [each.received.body for each in found]
 
 
 def run(queues: int, each: int, kills: int, seed: int) -> dict[str, object]:

@@ -10,9 +10,10 @@ import signal
 import sys
 from typing import Final
 
+from warren.amqp.fields import Table
 from warren.cli.main import main
 from warren.migrate.ledger import Ledger, Standing
-from warren.migrate.move import Mover
+from warren.migrate.move import QueueMover
 from warren.migrate.source import OldBroker, Taken
 
 # The second first: what has come back once before it is committed looks alike when it comes again.
@@ -38,8 +39,8 @@ class Countdown:
 def install(countdown: Countdown) -> None:
     take, ack, commit = OldBroker.take, OldBroker.ack, Ledger.commit
 
-    def watched_take(self: OldBroker, queue: str, most: int) -> list[Taken]:
-        taken = take(self, queue, most)
+    def watched_take(self: OldBroker, queue: str, most: int, arguments: Table | None = None) -> list[Taken]:
+        taken = take(self, queue, most, arguments)
         countdown.reached("taken")
         return taken
 
@@ -54,7 +55,7 @@ def install(countdown: Countdown) -> None:
     OldBroker.take, OldBroker.ack, Ledger.commit = watched_take, watched_ack, watched_commit  # type: ignore[method-assign]
 
 
-def forget(self: Mover, taken: list[Taken], ready: int) -> int:
+def forget(self: QueueMover, taken: list[Taken], ready: int) -> int:
     return 0
 
 
@@ -62,6 +63,6 @@ if __name__ == "__main__":
     point, batch = sys.argv[1], int(sys.argv[2])
     sys.argv[1:] = sys.argv[3:]
     if point.startswith("break-"):
-        Mover._count_known = forget  # type: ignore[method-assign]
+        QueueMover._count_known = forget  # type: ignore[method-assign]
     install(Countdown(point.removeprefix("break-"), batch))
     main()

@@ -15,7 +15,8 @@ from tests.cli.serving import Serving
 from tests.faults import migration, migration_driver
 from tests.faults.migration import Scene
 from tests.rabbitmq_node import RabbitNode, server_script
-from warren.amqp.methods import BasicConsume, BasicConsumeOk
+from warren.amqp.fields import table_of
+from warren.amqp.methods import BasicConsume, BasicConsumeOk, QueueBind, QueueBindOk, QueueDeclare, QueueDeclareOk
 from warren.cli.api import Api
 from warren.client.address import parse_uri
 from warren.client.connection import Client
@@ -75,6 +76,25 @@ def test_killed_at_every_point_of_a_batch_nothing_is_lost_and_nothing_is_there_t
     here = Api(scene.warren.http_url)
     assert [user["name"] for user in here.get("users")] == ["guest"]
     assert not [queue for queue in here.get("queues") if queue["name"].startswith(PREFIX)]
+
+
+def test_a_stream_is_copied_once_however_often_the_command_is_killed(scene: Scene) -> None:
+    with Client(parse_uri(scene.source)) as client:
+        stream = table_of({"x-queue-type": "stream"})
+        client.call(QueueDeclare(queue="log", durable=True, arguments=stream), QueueDeclareOk)
+        client.call(QueueBind(queue="log", exchange="amq.topic", routing_key="log.#"), QueueBindOk)
+    migration.fill_more(scene.source, "log", range(EACH))
+    for point in ("taken", "committed", "acked", "committed"):
+        process = scene.migrate_until(point, 2)
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == -signal.SIGKILL
+    summary = finish(scene)
+    assert (summary["moved"], summary["verified"]) == (EACH, True)
+    keys, bodies = migration.read(scene.warren.amqp_url, "log", EACH)
+    assert keys == [f"log.{n}" for n in range(EACH)]
+    assert bodies == [f"{n} in log".encode() * 4 for n in range(EACH)]
+    # The source still has it all, and another run knows.
+    assert finish(scene)["moved"] == 0
 
 
 def test_without_a_ledger_the_same_kill_doubles_a_batch(scene: Scene) -> None:

@@ -33,7 +33,7 @@ from warren.amqp.properties import Properties, encode_properties
 from warren.client.address import BrokerAddress
 from warren.client.session import CHANNEL, frame_of, refusal
 from warren.errors import WarrenError
-from warren.migrate.source import locked
+from warren.migrate.source import OFFSET_HEADER, locked, take
 
 PREFIX: Final = "warren.migrate."
 # Of the channel, when a queue is full and refuses what comes.
@@ -45,13 +45,15 @@ _PROPERTIES: Final = encode_properties(Properties(content_type="application/json
 class Standing:
     """How far a queue has come."""
 
-    # Messages moved; those that were in the source's queue at first, and in Warren's.
+    # Messages moved; those that were in the source's queue at first, and in Warren's: of a stream its next offset.
     moved: int = 0
     counted: int = 0
     before: int = 0
     # Digests of the batch that is in Warren and perhaps not acknowledged yet, and how many were behind it.
     batch: list[str] = field(default_factory=list)
     behind: int = 0
+    # Of a stream: what to read next from the source.
+    offset: int = 0
 
 
 class Ledger:
@@ -71,6 +73,11 @@ class Ledger:
 
     def count(self, queue: str) -> QueueDeclareOk:
         return self._client.call(QueueDeclare(queue=queue, passive=True), QueueDeclareOk)
+
+    def next_offset(self, stream: str) -> int:
+        """What the next message of a stream of Warren gets."""
+        found = take(self._client, stream, 1, {OFFSET_HEADER: Field("S", "last")})
+        return found[-1].offset + 1 if found else 0
 
     def read(self, queue: str) -> Standing | None:
         """What was noted last; None when nothing was. Only before the first commit."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from warren.amqp.fields import Field
+from warren.amqp.fields import Field, Table
 from warren.amqp.frames import content_frames, properties_span
 from warren.amqp.methods import (
     BasicAck,
@@ -43,7 +43,9 @@ _RESOURCE_LOCKED: Final = 405
 # Read by Warren, from publishers that may impersonate: the exchange and key that a message was once published with.
 ORIGIN_HEADER: Final = "x-warren-origin"
 # Put in by quorum queues, other at every delivery.
-_COUNT_HEADER: Final = "x-delivery-count"
+COUNT_HEADER: Final = "x-delivery-count"
+# Of a stream: put in at every delivery, and where a consumer begins.
+OFFSET_HEADER: Final = "x-stream-offset"
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,18 @@ class Taken:
     routing_key: str
     received: Received
 
-    def publish_to(self, queue: str, frame_max: int) -> bytes:
+    @property
+    def offset(self) -> int:
+        """Its place in the stream that it comes from."""
+        offset = (self.received.properties.headers or {})[OFFSET_HEADER].value
+        assert isinstance(offset, int)
+        return offset
+
+    def publish_to(self, queue: str, frame_max: int, put_in: str) -> bytes:
+        """For a queue here, without the header that its like at the source has put in."""
         properties = self.received.properties
         headers = dict(properties.headers or {})
-        headers.pop(_COUNT_HEADER, None)
+        headers.pop(put_in, None)
         headers[ORIGIN_HEADER] = Field("A", [Field("S", self.exchange), Field("S", self.routing_key)])
         properties.headers = headers
         publish = frame_of(BasicPublish(routing_key=queue, mandatory=True))
@@ -76,21 +86,8 @@ class OldBroker:
         """How many are ready, and how many consumers there are."""
         return self._client.call(QueueDeclare(queue=queue, passive=True), QueueDeclareOk)
 
-    def take(self, queue: str, most: int) -> list[Taken]:
-        """Fewer when no more come: some may have expired since they were counted."""
-        self._client.call(BasicQos(prefetch_count=most), BasicQosOk)
-        consumer = self._client.call(BasicConsume(queue=queue), BasicConsumeOk).consumer_tag
-        found: list[Taken] = []
-        while len(found) < most:
-            received = self._client.session.take()
-            if received is not None:
-                found.append(_taken(received))
-            elif not self._client.receive_within(SILENCE_SECONDS):
-                break
-        self._client.send([frame_of(BasicCancel(consumer_tag=consumer))])
-        while not isinstance((received := self._client.next()).method, BasicCancelOk):
-            found.append(_taken(received))
-        return found
+    def take(self, queue: str, most: int, arguments: Table | None = None) -> list[Taken]:
+        return take(self._client, queue, most, arguments)
 
     def ack(self, queue: str, tag: int) -> None:
         """Up to this one. Returns when the broker has seen it: what is asked on the same channel comes after it."""
@@ -99,6 +96,23 @@ class OldBroker:
 
     def leave(self) -> None:
         self._client.leave()
+
+
+def take(client: Client, queue: str, most: int, arguments: Table | None = None) -> list[Taken]:
+    """Fewer when no more come: some may have expired since they were counted."""
+    client.call(BasicQos(prefetch_count=most), BasicQosOk)
+    consumer = client.call(BasicConsume(queue=queue, arguments=arguments or {}), BasicConsumeOk).consumer_tag
+    found: list[Taken] = []
+    while len(found) < most:
+        received = client.session.take()
+        if received is not None:
+            found.append(_taken(received))
+        elif not client.receive_within(SILENCE_SECONDS):
+            break
+    client.send([frame_of(BasicCancel(consumer_tag=consumer))])
+    while not isinstance((received := client.next()).method, BasicCancelOk):
+        found.append(_taken(received))
+    return found
 
 
 def locked(address: BrokerAddress, otherwise: str) -> Client:
@@ -143,5 +157,5 @@ def _lasting(received: Received) -> bytes:
         return received.content[start:end]
     properties = received.properties
     headers = properties.headers or {}
-    properties.headers = {name: headers[name] for name in sorted(headers) if name != _COUNT_HEADER} or None
+    properties.headers = {name: headers[name] for name in sorted(headers) if name != COUNT_HEADER} or None
     return encode_properties(properties)
