@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --durations-min=5
 # $(call tests,environment,arguments): in continuous integration the few that fail get a second try, alone.
 tests = $(1) $(PYTEST) $(2) || { [ $$? -eq 1 ] && [ -n "$$CI" ] && $(1) $(BIN)/python -m tests.again $(2); }
 # To look for them among all tests would take as long as ten of them.
@@ -30,19 +30,24 @@ run: $(VENV)/.broker ## start the broker with its web page at once, and a shop w
 test: build check test-installed test-spark ## set up, check, and run the suite on what is installed: compiled where that is possible
 
 test-installed: build ## the suite on the installed package, compiled if there is a C compiler
-	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark')
+	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark and not long')
 
+test-long: build build/spark-classes.jsa ## what takes long: kills and failures by the hundred, clients' own suites, a RabbitMQ beside it
+	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'long and not spark')
+	$(call tests,,-m 'spark and long' $(SPARK_TESTS))
+
+MARKS ?= not spark
 test-interpreted: build ## the suite on the source as it stands
-	$(call tests,PYTHONPATH=$(CURDIR)/src,-m 'not spark' $(LEFT_OUT))
+	$(call tests,PYTHONPATH=$(CURDIR)/src,-m '$(MARKS)' $(LEFT_OUT))
 
 # What plays with whole processes, and takes longest, is tried once: on what users run.
 PROCESSES := cli clients differential docs faults packaging page perf
-test-both: test ## make test, and what is in one process interpreted as well: what continuous integration runs
+test-both: test test-long ## make test, what takes long, and what is in one process interpreted: what continuous integration runs
 	$(if $(PURE),@echo 'interpreted is what was tested: nothing can be compiled because $(PURE)',\
-		$(MAKE) test-interpreted LEFT_OUT='$(PROCESSES:%=--ignore=tests/%)')
+		$(MAKE) test-interpreted MARKS='not spark and not long' LEFT_OUT='$(PROCESSES:%=--ignore=tests/%)')
 
 test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
-	$(call tests,,-m spark $(SPARK_TESTS))
+	$(call tests,,-m 'spark and not long' $(SPARK_TESTS))
 
 # Tests start Java some twenty times; with its classes in one file each start takes a third of the time.
 build/spark-classes.jsa: $(VENV)/.dependencies | $(VENV)/.built
@@ -131,7 +136,7 @@ wheel: $(VENV)/.built ## dist/*.whl, which needs no compiler to install, tried i
 executors: build ## dist/warren-executors.tar.gz: what executors of a Spark cluster need (docs/spark-cluster.md)
 	@mkdir -p dist && $(BIN)/python -m warren.spark.executors dist/warren-executors.tar.gz
 
-fresh: ## make run and make test in a bare Debian 12 without a compiler or Java (needs root, debootstrap, 20 minutes)
+fresh: ## make run and make test in a bare Debian 12 without a compiler or Java (needs root, debootstrap, 20 minutes); SUITE=forky for the newest Python
 	tests/fresh_root.sh
 
 # In steps, so that a broker need not wait for Spark: 30 MB for the broker, 1 GB for Spark, 0.5 GB for the tests.

@@ -37,15 +37,19 @@ def turn_of(item: pytest.Item) -> int:
     return 1 if any(part in item.nodeid for part in LONG) else 2
 
 
+def is_run_of_spark(config: pytest.Config) -> bool:
+    return str(config.option.markexpr).startswith("spark")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.markexpr == "spark":
+    if is_run_of_spark(config):
         items.sort(key=turn_of)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
     # Not by marks of xdist's own: with this pytest they get lost on the way to whoever schedules.
-    if config.option.markexpr != "spark":
+    if not is_run_of_spark(config):
         return None
     scheduler: Any = LoadScopeScheduling(config, log)
     scheduler._split_scope = scope_of

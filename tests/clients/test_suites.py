@@ -9,6 +9,7 @@ from tests.clients.suites import SUITES, Suite, Unavailable, run
 SHORT = [suite for suite in SUITES if suite.seconds <= 200]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("suite", SHORT, ids=lambda suite: suite.name)
 def test_a_client_passes_its_own_suite(suite: Suite) -> None:

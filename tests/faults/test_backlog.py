@@ -11,6 +11,7 @@ from tests.faults import backlog
 MIB = 1 << 20
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_backlog_costs_disk_and_not_memory_and_comes_back_in_order() -> None:
     report = backlog.run(200_000)
@@ -24,6 +25,7 @@ def test_a_backlog_costs_disk_and_not_memory_and_comes_back_in_order() -> None:
     assert report.left_on_disk < 35 * MIB, report
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_broker_that_keeps_all_in_memory_is_found_out() -> None:
     report = backlog.run(100_000, sabotage="keep-all")

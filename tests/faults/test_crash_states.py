@@ -15,7 +15,7 @@ from tests.faults.crash_workload import STEPS
 
 SEED = 20261115
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("first", STEPS)

@@ -7,7 +7,7 @@ import pytest
 from tests.faults import disk_full
 
 REASON = disk_full.reason_to_skip()
-pytestmark = [pytest.mark.skipif(REASON is not None, reason=str(REASON)), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(REASON is not None, reason=str(REASON)), pytest.mark.timeout(120)]
 
 
 def test_a_full_disk_blocks_publishers_until_consumers_have_made_room() -> None:

@@ -24,12 +24,14 @@ def test_a_codec_that_raises_something_else_is_found_out(monkeypatch: pytest.Mon
     assert len(codec.fuzz(5000, 1).escaped) == 10
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_damaged_sessions_harm_nobody_else() -> None:
     report = hostile.sessions(200, 1)
     assert report.is_well(), report
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_silent_and_lying_sockets_are_dropped_and_harm_nobody_else() -> None:
     report = hostile.sockets(60)

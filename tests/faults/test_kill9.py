@@ -20,6 +20,7 @@ def test_nothing_confirmed_is_lost_and_nothing_acked_returns_when_the_broker_is_
     assert report.verdict.fenced > 50 * ROUNDS
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("sabotage", "violated"),

@@ -74,6 +74,7 @@ def wait_for_confirms(history: History, name: str, count: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_pika_loses_nothing_when_the_broker_is_killed(tmp_path: Path) -> None:

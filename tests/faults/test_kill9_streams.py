@@ -89,6 +89,7 @@ def until_grown(seen: Sequence[object], size: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_streams_and_readers_by_sequence_survive_kills(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from warren.client.connection import Client
 from warren.migrate.ledger import PREFIX
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(server_script() is None, reason="rabbitmq-server is not installed"),
     pytest.mark.timeout(300),
 ]

@@ -17,6 +17,7 @@ def test_every_message_arrives_once_when_a_driver_is_killed_and_queries_are_boun
     assert report.confirmed > 50
 
 
+@pytest.mark.long
 def test_what_is_published_is_there_once_when_driver_workers_and_broker_are_killed() -> None:
     # The driver when all of a batch is published, and Spark has not noted it yet.
     report = spark_kills.run(kills=1, workers=2, brokers=2, seed=6, queries=("copy",))
@@ -26,6 +27,7 @@ def test_what_is_published_is_there_once_when_driver_workers_and_broker_are_kill
     assert report.copies > 50
 
 
+@pytest.mark.long
 def test_a_sink_without_numbers_is_found_out_where_no_ids_are_looked_for() -> None:
     report = spark_kills.run(kills=1, sabotage="unnumbered")
     assert report.lost == 0, report
@@ -33,11 +35,13 @@ def test_a_sink_without_numbers_is_found_out_where_no_ids_are_looked_for() -> No
     assert report.doubled["looking-out"] == 0, report
 
 
+@pytest.mark.long
 def test_a_sink_that_does_not_know_repeated_batches_is_found_out() -> None:
     report = spark_kills.run(kills=1, sabotage="append")
     assert report.duplicated > 0, report
 
 
+@pytest.mark.long
 def test_a_source_that_settles_on_receipt_is_found_out() -> None:
     report = spark_kills.run(kills=1, sabotage="settle-early")
     assert report.lost > 0, report

@@ -27,6 +27,7 @@ EIO = str(errno.EIO)
 
 
 @needs_gcc
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_whatever_the_call_at_which_it_is_killed_or_the_disk_fails_nothing_promised_is_lost() -> None:
     report = syscalls.run(sample=25, seed=1)
@@ -92,6 +93,7 @@ def test_a_broker_that_does_not_sync_names_is_found_out(tmp_path: Path) -> None:
 
 
 @needs_strace
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("injection", "code"),

@@ -11,6 +11,7 @@ import pytest
 from tests.replication.network import command, obstacle
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)")
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_where_wires_are_cut() -> None:
