@@ -9,6 +9,7 @@ from warren.amqp.fields import Table
 from warren.amqp.replies import count_of
 from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.settling import Purge
@@ -70,7 +71,7 @@ def _active(channel: Channel, method: methods.QueueDeclare, name: str) -> Queue:
     _check_dead_letter_rights(channel, name, method.arguments)
     vhost.check_queue_limit(name)
     owner = channel.connection if method.exclusive else None
-    return vhost.create_queue(name, type_, durable, method.auto_delete, owner, arguments)
+    return vhost.create_queue(Declaration(name, type_, durable, method.auto_delete, arguments, owner))
 
 
 def _check_equivalence(
