@@ -9,6 +9,7 @@ from warren.amqp import methods
 from warren.amqp.fields import Field, Table, plain_table, table_of
 from warren.amqp.properties import Properties
 from warren.broker.queue.deadletter import LINE_BYTES
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.errands import UNITS
 
 TO_DEAD: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -335,10 +336,8 @@ def test_a_routing_key_that_was_too_long_before_it_was_refused_harms_nobody(worl
     channel = world.channel()
     channel.declare("dead")
     channel.bind("dead", "amq.fanout")
-    queue = world.vhost.create_queue(
-        "q", "classic", False, False, None,
-        table_of({"x-dead-letter-exchange": "amq.fanout", "x-dead-letter-routing-key": "k" * 300}),
-    )  # fmt: skip
+    arguments = table_of({"x-dead-letter-exchange": "amq.fanout", "x-dead-letter-routing-key": "k" * 300})
+    queue = world.vhost.create_queue(Declaration("q", "classic", False, False, arguments))
     assert queue.options.dead_letter_routing_key is None
     channel.publish("m", "q")
     channel.get("q")

@@ -367,6 +367,15 @@ def test_what_was_delivered_before_a_kill_is_marked_after_it(world: StoredWorld)
     assert after_kill(world).drain_flagged("q")[0] == (bodies[0], True)
 
 
+def test_what_was_delivered_before_its_queue_failed_is_marked_after_a_kill(world: StoredWorld) -> None:
+    world.declare("q")
+    bodies = fill(world, 1, 10, "q")
+    assert world.get("q") is not None
+    world.queue("q").restart()
+    world.flush()
+    assert after_kill(world).drain_flagged("q")[0] == (bodies[0], True)
+
+
 def test_what_is_published_after_a_restart_is_not_marked(world: StoredWorld) -> None:
     world.declare("q")
     fill(world, 1, 10, "q")

@@ -8,6 +8,7 @@ from tests.store.golden_folder import FOLDER, MESSAGES
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
 from warren.store.recovery import recover
+from warren.store.stream_format import FILE_ENDING, INDEX_ENDING
 
 FILLER = "." * 100
 COUNT = 60
@@ -107,6 +108,21 @@ def test_an_index_that_cannot_be_read_costs_nothing() -> None:
     assert len(indexes) > 2
     for name in indexes:
         assert restarted(world, name).drain("q") == bodies()
+
+
+def test_what_a_stream_can_do_without_is_not_missed() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream", stream_max_segment_size_bytes=1000)
+    for body in bodies():
+        world.publish(body, "s")
+        world.sync()
+    world.settle_down()
+    indexes = [name for name in world.disk.names() if name.endswith(INDEX_ENDING)]
+    assert len(indexes) > 2
+    for name in indexes:
+        # The index, or the beginning of the file that it is of.
+        for bad in (name, name.replace(INDEX_ENDING, FILE_ENDING)):
+            assert restarted(world, bad).queue("s").backing.length == COUNT
 
 
 def test_a_segment_that_cannot_be_read_is_missing_and_comes_back_as_it_was() -> None:

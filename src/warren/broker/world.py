@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 
 class Wire(Protocol):
     """The socket of one connection."""
@@ -24,6 +26,7 @@ class Wire(Protocol):
         """Write this, if anything, and close once all has left. The server then calls Connection.lost()."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NoWire:
     """Of a connection that exists only within the broker, and hears no answers."""
 

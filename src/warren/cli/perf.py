@@ -61,21 +61,23 @@ def perf() -> None:
     """
 
 
-def options(*chosen: Decorator) -> Decorator:
-    """Those that every workload has, after the chosen ones."""
-    shared: list[Decorator] = [
-        uri_option("The broker.", default=DEFAULT_URI, show_default=True),
-        click.option("--pid", multiple=True, type=POSITIVE, help="Process of the broker; may be repeated."),
-        click.option("--json", "as_json", is_flag=True, help="One line, for scripts."),
-    ]
+SHARED: Final[list[Decorator]] = [
+    uri_option("The broker.", default=DEFAULT_URI, show_default=True),
+    click.option("--pid", multiple=True, type=POSITIVE, help="Process of the broker; may be repeated."),
+    click.option("--json", "as_json", is_flag=True, help="One line, for scripts."),
+]
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        everything: list[Decorator] = [*chosen, *shared]
-        for option in reversed(everything):
-            function = option(function)
-        return function
 
-    return decorate
+def command(name: str, workload: Workload, about: str, *own: Decorator, **fixed: str | int) -> None:
+    """`warren perf name`: its own options stand before those that every workload has."""
+
+    def called(**given: Any) -> None:
+        run(name, workload, {**fixed, **given})
+
+    function: Callable[..., None] = called
+    for option in reversed([*own, *SHARED]):
+        function = option(function)
+    perf.command(name, help=about)(function)
 
 
 def size(default: int) -> Decorator:
@@ -143,102 +145,6 @@ def timed(function: Callable[..., None]) -> Callable[..., None]:
 persistent: Final = click.option("--persistent", is_flag=True, help="Persistent messages in durable queues.")
 
 
-@perf.command()
-@options(size(16), publishers(), consumers(), queues(1), acks(0, 0), in_flight(0), persistent, duration)
-def throughput(**given: Any) -> None:
-    """Publish and consume as fast as it goes."""
-    run("throughput", traffic.run, given)
-
-
-@perf.command()
-@options(
-    size(1024),
-    publishers(),
-    consumers(0),
-    queues(1),
-    click.option("--window", type=POSITIVE, default=1000, show_default=True, help="Most unconfirmed of a publisher."),
-    acks(0, 0),
-    in_flight(0),
-    persistent,
-    duration,
-)
-def confirms(**given: Any) -> None:
-    """Publish with confirms, and time how long each message waits for its own."""
-    run("confirms", traffic.run, given)
-
-
-@perf.command()
-@options(size(16), publishers(), consumers(), queues(10), acks(0, 0), in_flight(5000), persistent, duration)
-def fanout(**given: Any) -> None:
-    """Publish to a fanout exchange with several queues; the rate is of deliveries."""
-    run("fanout", traffic.run, {"exchange_type": "fanout", **given})
-
-
-@perf.command()
-@options(
-    size(16),
-    publishers(),
-    consumers(),
-    queues(1),
-    click.option("--bindings", type=click.IntRange(1, 999_999), default=1000, show_default=True, help="Bindings."),
-    acks(0, 0),
-    in_flight(5000),
-    persistent,
-    duration,
-)
-def topic(**given: Any) -> None:
-    """Publish to a topic exchange with many bindings, another key each time."""
-    run("topic", traffic.run, {"exchange_type": "topic", **given})
-
-
-@perf.command()
-@options(
-    size(16),
-    publishers(),
-    consumers(),
-    queues(1),
-    click.option("--rate", type=SECONDS, default=5000, show_default=True, help="Messages a second, in all."),
-    acks(0, 0),
-    persistent,
-    timed,
-)
-def latency(**given: Any) -> None:
-    """Publish at a fixed rate, and time each message from publishing to consuming."""
-    run("latency", traffic.run, given)
-
-
-@perf.command("backlog")
-@options(
-    size(100),
-    publishers(),
-    click.option("--messages", type=POSITIVE, default=1_000_000, show_default=True, help="How many to pile up."),
-    acks(0, 0),
-    persistent,
-)
-def backlog_(**given: Any) -> None:
-    """Fill a queue, weigh it, and drain it."""
-    run("backlog", backlog.run, given)
-
-
-@perf.command()
-@options(
-    size(16),
-    publishers(),
-    consumers(),
-    queues(1),
-    click.option(
-        "--death", type=click.Choice([REJECT, EXPIRE]), default=REJECT, show_default=True, help="What they die of."
-    ),
-    acks(1, 100),
-    in_flight(5000),
-    persistent,
-    duration,
-)
-def deadletter(**given: Any) -> None:
-    """Publish to a queue in which every message dies, and consume the dead letters; the acknowledgements reject."""
-    run("deadletter", traffic.run, given)
-
-
 def asking(default: int) -> Decorator:
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         function = click.option(
@@ -256,48 +162,74 @@ def asking(default: int) -> Decorator:
     return decorate
 
 
-@perf.command()
-@options(size(16), asking(1))
-def get(**given: Any) -> None:
-    """Publish a message and fetch it with basic.get, one at a time."""
-    run("get", questions.get, {"consumers": 0, **given})
-
-
-@perf.command()
-@options(size(16), asking(1))
-def rpc(**given: Any) -> None:
-    """Send a request to a server and wait for its reply by direct reply-to, one at a time."""
-    run("rpc", questions.rpc, {"consumers": 0, **given})
-
-
-@perf.command()
-@options(
-    click.option("--durable", "persistent", is_flag=True, help="Durable queues instead of exclusive ones."), asking(1)
-)
-def declare(**given: Any) -> None:
-    """Declare a queue, bind it and delete it, and wait for each answer."""
-    run("declare", questions.declare, {"consumers": 0, **given})
-
-
-@perf.command()
-@options(size(16), asking(50))
-def many(**given: Any) -> None:
-    """Many connections that in turn publish one message and wait for its confirm."""
-    run("many", questions.confirm, {"consumers": 0, **given})
-
-
-@perf.command()
-@options(publishers(4, "Connections under way at a time."), timed)
-def churn(**given: Any) -> None:
-    """Open a connection with a channel and close it, again and again."""
-    run("churn", connections.churn, {"consumers": 0, **given})
-
-
-@perf.command()
-@options(click.option("--connections", "publishers", type=POSITIVE, default=1000, show_default=True, help="How many."))
-def idle(**given: Any) -> None:
-    """Open many connections with a channel each that do nothing, and weigh them."""
-    run("idle", connections.idle, given)
+command(
+    "throughput", traffic.run, "Publish and consume as fast as it goes.",
+    size(16), publishers(), consumers(), queues(1), acks(0, 0), in_flight(0), persistent, duration,
+)  # fmt: skip
+command(
+    "confirms", traffic.run, "Publish with confirms, and time how long each message waits for its own.",
+    size(1024), publishers(), consumers(0), queues(1),
+    click.option("--window", type=POSITIVE, default=1000, show_default=True, help="Most unconfirmed of a publisher."),
+    acks(0, 0), in_flight(0), persistent, duration,
+)  # fmt: skip
+command(
+    "fanout", traffic.run, "Publish to a fanout exchange with several queues; the rate is of deliveries.",
+    size(16), publishers(), consumers(), queues(10), acks(0, 0), in_flight(5000), persistent, duration,
+    exchange_type="fanout",
+)  # fmt: skip
+command(
+    "topic", traffic.run, "Publish to a topic exchange with many bindings, another key each time.",
+    size(16), publishers(), consumers(), queues(1),
+    click.option("--bindings", type=click.IntRange(1, 999_999), default=1000, show_default=True, help="Bindings."),
+    acks(0, 0), in_flight(5000), persistent, duration,
+    exchange_type="topic",
+)  # fmt: skip
+command(
+    "latency", traffic.run, "Publish at a fixed rate, and time each message from publishing to consuming.",
+    size(16), publishers(), consumers(), queues(1),
+    click.option("--rate", type=SECONDS, default=5000, show_default=True, help="Messages a second, in all."),
+    acks(0, 0), persistent, timed,
+)  # fmt: skip
+command(
+    "backlog", backlog.run, "Fill a queue, weigh it, and drain it.",
+    size(100), publishers(),
+    click.option("--messages", type=POSITIVE, default=1_000_000, show_default=True, help="How many to pile up."),
+    acks(0, 0), persistent,
+)  # fmt: skip
+command(
+    "deadletter", traffic.run,
+    "Publish to a queue in which every message dies, and consume the dead letters; the acknowledgements reject.",
+    size(16), publishers(), consumers(), queues(1),
+    click.option(
+        "--death", type=click.Choice([REJECT, EXPIRE]), default=REJECT, show_default=True, help="What they die of."
+    ),
+    acks(1, 100), in_flight(5000), persistent, duration,
+)  # fmt: skip
+command(
+    "get", questions.get, "Publish a message and fetch it with basic.get, one at a time.",
+    size(16), asking(1), consumers=0,
+)  # fmt: skip
+command(
+    "rpc", questions.rpc, "Send a request to a server and wait for its reply by direct reply-to, one at a time.",
+    size(16), asking(1), consumers=0,
+)  # fmt: skip
+command(
+    "declare", questions.declare, "Declare a queue, bind it and delete it, and wait for each answer.",
+    click.option("--durable", "persistent", is_flag=True, help="Durable queues instead of exclusive ones."),
+    asking(1), consumers=0,
+)  # fmt: skip
+command(
+    "many", questions.confirm, "Many connections that in turn publish one message and wait for its confirm.",
+    size(16), asking(50), consumers=0,
+)  # fmt: skip
+command(
+    "churn", connections.churn, "Open a connection with a channel and close it, again and again.",
+    publishers(4, "Connections under way at a time."), timed, consumers=0,
+)  # fmt: skip
+command(
+    "idle", connections.idle, "Open many connections with a channel each that do nothing, and weigh them.",
+    click.option("--connections", "publishers", type=POSITIVE, default=1000, show_default=True, help="How many."),
+)  # fmt: skip
 
 
 def run(name: str, workload: Workload, given: dict[str, Any]) -> None:

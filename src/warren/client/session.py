@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from warren.amqp import replies
+from warren.amqp import methods, replies
 from warren.amqp.constants import (
     BASIC_ACK,
     BASIC_DELIVER,
@@ -34,20 +34,6 @@ from warren.amqp.constants import (
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Table, table_of
 from warren.amqp.frames import body_of, properties_span
-from warren.amqp.methods import (
-    BasicAck,
-    ChannelClose,
-    ChannelOpen,
-    ConnectionClose,
-    ConnectionOpen,
-    ConnectionStart,
-    ConnectionStartOk,
-    ConnectionTune,
-    ConnectionTuneOk,
-    Method,
-    decode_method,
-    method_name,
-)
 from warren.amqp.properties import Properties, decode_properties
 from warren.errors import WarrenError
 
@@ -81,18 +67,18 @@ class Refused(WarrenError):
         self.text = text
 
 
-def refusal(method: Method) -> WarrenError:
+def refusal(method: methods.Method) -> WarrenError:
     """What to tell when the broker sends `method` where another was due."""
-    if isinstance(method, ConnectionClose | ChannelClose):
+    if isinstance(method, methods.ConnectionClose | methods.ChannelClose):
         return Refused(method.reply_code, method.reply_text)
-    return WarrenError(f"the broker sent an unexpected {method_name(method.id)}")
+    return WarrenError(f"the broker sent an unexpected {methods.method_name(method.id)}")
 
 
-def frame_of(method: Method, channel: int = CHANNEL) -> bytes:
+def frame_of(method: methods.Method, channel: int = CHANNEL) -> bytes:
     return replies.frame(channel, method)
 
 
-_CHANNEL_OPEN: Final = frame_of(ChannelOpen())
+_CHANNEL_OPEN: Final = frame_of(methods.ChannelOpen())
 
 
 @dataclass(frozen=True)
@@ -118,11 +104,11 @@ class Credentials:
         if self.publisher is not None:
             said[PUBLISHER] = {"name": self.publisher[0], "number": self.publisher[1]}
         response = f"\0{self.user}\0{self.password}".encode()
-        return frame_of(ConnectionStartOk(table_of(said), response=response), 0)
+        return frame_of(methods.ConnectionStartOk(table_of(said), response=response), 0)
 
     @cached_property
     def open(self) -> bytes:
-        return frame_of(ConnectionOpen(self.vhost), 0)
+        return frame_of(methods.ConnectionOpen(self.vhost), 0)
 
 
 class Received:
@@ -136,12 +122,12 @@ class Received:
         self.method_id = int.from_bytes(frame[FRAME_PREFIX:_ARGUMENTS_AT], "big")
         # Header and body frames, as they came.
         self.content = b""
-        self._method: Method | None = None
+        self._method: methods.Method | None = None
 
     @property
-    def method(self) -> Method:
+    def method(self) -> methods.Method:
         if self._method is None:
-            self._method = decode_method(self.method_id, self.frame, _ARGUMENTS_AT, len(self.frame) - 1)
+            self._method = methods.decode_method(self.method_id, self.frame, _ARGUMENTS_AT, len(self.frame) - 1)
         return self._method
 
     @property
@@ -212,16 +198,16 @@ class Session:
             self.is_open = True
             return b""
         tune = received.method
-        if not isinstance(tune, ConnectionTune):
+        if not isinstance(tune, methods.ConnectionTune):
             raise refusal(tune)
         self.frame_max = min(tune.frame_max or FRAME_MAX, ours.frame_max)
-        tune_ok = ConnectionTuneOk(ours.channel_max or tune.channel_max, self.frame_max, ours.heartbeat)
+        tune_ok = methods.ConnectionTuneOk(ours.channel_max or tune.channel_max, self.frame_max, ours.heartbeat)
         return frame_of(tune_ok, 0) + ours.open
 
     @property
     def server_properties(self) -> Table:
         start = None if self._start is None else self._start.method
-        return start.server_properties if isinstance(start, ConnectionStart) else {}
+        return start.server_properties if isinstance(start, methods.ConnectionStart) else {}
 
     # -- what comes --------------------------------------------------------------------------------------------------
 
@@ -272,7 +258,7 @@ class Session:
             self._take_acks(settle)
             received = self.take()
             method = None if received is None else received.method
-            if not isinstance(method, BasicAck):
+            if not isinstance(method, methods.BasicAck):
                 return received
             settle(method.delivery_tag, method.multiple)
 

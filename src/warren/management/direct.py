@@ -6,24 +6,14 @@ So permissions, equivalence, interceptors and error texts are those of a channel
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Final
 
+from warren.amqp import methods
 from warren.amqp.frames import content_frames
-from warren.amqp.methods import (
-    BasicAck,
-    BasicNack,
-    BasicPublish,
-    BasicReturn,
-    ChannelClose,
-    ChannelOpen,
-    ConfirmSelect,
-    ConnectionClose,
-    Method,
-)
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.node import Node
 from warren.broker.vhost.vhost import VHost
+from warren.broker.world import NoWire
 from warren.client.session import CHANNEL, Received, Refused, Session, frame_of, refusal
 from warren.management.refusals import Refusal
 
@@ -40,7 +30,7 @@ def refusal_to_http(refused: Refused) -> Refusal:
     return Refusal(400, "bad_request", explanation)
 
 
-class _Wire:
+class _Wire(NoWire):
     """Gives to the session what a socket would have sent."""
 
     def __init__(self) -> None:
@@ -50,15 +40,6 @@ class _Wire:
     def write(self, data: bytes) -> None:
         self.session.feed(data)
         self.arrived.set()
-
-    def opened(self) -> None:
-        pass
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
     def close(self, farewell: bytes) -> None:
         self.write(farewell)
@@ -71,20 +52,18 @@ class DirectClient:
         self._node = node
         self._wire = _Wire()
         self._connection = node.connect_within(self._wire, user, vhost)
-        self.call(ChannelOpen())
+        self.call(methods.ChannelOpen())
 
     def __enter__(self) -> DirectClient:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._connection.lost()
 
-    def send(self, method: Method, content: bytes = b"") -> None:
+    def send(self, method: methods.Method, content: bytes = b"") -> None:
         self._connection.feed(frame_of(method) + content)
 
-    def call(self, method: Method) -> Received:
+    def call(self, method: methods.Method) -> Received:
         """The answer to a method that has one."""
         self.send(method)
         self._connection.flush()
@@ -93,7 +72,7 @@ class DirectClient:
         raise_if_closed(answer.method)
         return answer
 
-    async def ask(self, method: Method) -> Method:
+    async def ask(self, method: methods.Method) -> methods.Method:
         """The same for what may take more than a turn."""
         self.send(method)
         self._connection.flush()
@@ -105,22 +84,22 @@ class DirectClient:
         """True when it was routed. Returns when the broker has taken the message on."""
         if self._node.alarmed:
             raise Refusal(503, "blocked", f"publishers are blocked: {self._node.alarm_text()}")
-        self.call(ConfirmSelect())
+        self.call(methods.ConfirmSelect())
         frames = content_frames(CHANNEL, encode_properties(properties), body, self._connection.frame_max)
-        self.send(BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=True), frames)
+        self.send(methods.BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=True), frames)
         self._node.host.wake()
         is_routed = True
         while True:
             answer = await self._next()
             raise_if_closed(answer)
-            if isinstance(answer, BasicReturn):
+            if isinstance(answer, methods.BasicReturn):
                 is_routed = False
-            elif isinstance(answer, BasicNack):
+            elif isinstance(answer, methods.BasicNack):
                 raise Refusal(400, "rejected", "Unable to publish message. Check queue limits.")
-            elif isinstance(answer, BasicAck):
+            elif isinstance(answer, methods.BasicAck):
                 return is_routed
 
-    async def _next(self) -> Method:
+    async def _next(self) -> methods.Method:
         while (answer := self._wire.session.take()) is None:
             self._wire.arrived.clear()
             try:
@@ -130,6 +109,6 @@ class DirectClient:
         return answer.method
 
 
-def raise_if_closed(method: Method) -> None:
-    if isinstance(method, (ChannelClose, ConnectionClose)):
+def raise_if_closed(method: methods.Method) -> None:
+    if isinstance(method, (methods.ChannelClose, methods.ConnectionClose)):
         raise refusal(method)

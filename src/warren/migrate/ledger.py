@@ -11,24 +11,9 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Final
 
+from warren.amqp import methods
 from warren.amqp.fields import Field
 from warren.amqp.frames import content_frames
-from warren.amqp.methods import (
-    BasicGet,
-    BasicGetOk,
-    BasicPublish,
-    BasicReject,
-    BasicReturn,
-    ChannelClose,
-    QueueDeclare,
-    QueueDeclareOk,
-    QueueDelete,
-    QueueDeleteOk,
-    TxCommit,
-    TxCommitOk,
-    TxSelect,
-    TxSelectOk,
-)
 from warren.amqp.properties import Properties, encode_properties
 from warren.client.address import BrokerAddress
 from warren.client.session import CHANNEL, frame_of, refusal
@@ -71,8 +56,8 @@ class Ledger:
     def frame_max(self) -> int:
         return self._client.frame_max
 
-    def count(self, queue: str) -> QueueDeclareOk:
-        return self._client.call(QueueDeclare(queue=queue, passive=True), QueueDeclareOk)
+    def count(self, queue: str) -> methods.QueueDeclareOk:
+        return self._client.call(methods.QueueDeclare(queue=queue, passive=True), methods.QueueDeclareOk)
 
     def next_offset(self, stream: str) -> int:
         """What the next message of a stream of Warren gets."""
@@ -83,37 +68,37 @@ class Ledger:
         """What was noted last; None when nothing was. Only before the first commit."""
         name = name_of(queue)
         only_one = {"x-max-length": Field("I", 1)}
-        self._client.call(QueueDeclare(queue=name, durable=True, arguments=only_one), QueueDeclareOk)
-        self._client.send([frame_of(BasicGet(queue=name))])
+        self._client.call(methods.QueueDeclare(queue=name, durable=True, arguments=only_one), methods.QueueDeclareOk)
+        self._client.send([frame_of(methods.BasicGet(queue=name))])
         received = self._client.next()
         method = received.method
-        if not isinstance(method, BasicGetOk):
+        if not isinstance(method, methods.BasicGetOk):
             return None
-        self._client.send([frame_of(BasicReject(delivery_tag=method.delivery_tag, requeue=True))])
+        self._client.send([frame_of(methods.BasicReject(delivery_tag=method.delivery_tag, requeue=True))])
         return Standing(**json.loads(received.body))
 
     def commit(self, queue: str, messages: list[bytes], standing: Standing) -> None:
         """Returns when all of it is on disk. After NotTaken the standing may be there nevertheless."""
         if not self._is_transacting:
-            self._client.call(TxSelect(), TxSelectOk)
+            self._client.call(methods.TxSelect(), methods.TxSelectOk)
             self._is_transacting = True
         note = content_frames(CHANNEL, _PROPERTIES, json.dumps(asdict(standing)).encode(), self.frame_max)
-        publish = frame_of(BasicPublish(routing_key=name_of(queue), mandatory=True))
-        self._client.send([*messages, publish, note, frame_of(TxCommit())])
+        publish = frame_of(methods.BasicPublish(routing_key=name_of(queue), mandatory=True))
+        self._client.send([*messages, publish, note, frame_of(methods.TxCommit())])
         returned = 0
-        while isinstance((method := self._client.next().method), BasicReturn):
+        while isinstance((method := self._client.next().method), methods.BasicReturn):
             returned += 1
-        if isinstance(method, ChannelClose) and method.reply_code == _PRECONDITION_FAILED:
+        if isinstance(method, methods.ChannelClose) and method.reply_code == _PRECONDITION_FAILED:
             self._client.abandon()
             self._open()
             raise NotTaken(f"queue '{queue}' of Warren refused messages: {method.reply_text}")
-        if not isinstance(method, TxCommitOk):
+        if not isinstance(method, methods.TxCommitOk):
             raise refusal(method)
         if returned:
             raise NotTaken(f"queue '{queue}' is not there any more")
 
     def forget(self, queue: str) -> None:
-        self._client.call(QueueDelete(queue=name_of(queue)), QueueDeleteOk)
+        self._client.call(methods.QueueDelete(queue=name_of(queue)), methods.QueueDeleteOk)
 
     def leave(self) -> None:
         self._client.leave()

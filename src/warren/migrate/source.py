@@ -11,21 +11,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
+from warren.amqp import methods
 from warren.amqp.fields import Field, Table
 from warren.amqp.frames import content_frames, properties_span
-from warren.amqp.methods import (
-    BasicAck,
-    BasicCancel,
-    BasicCancelOk,
-    BasicConsume,
-    BasicConsumeOk,
-    BasicDeliver,
-    BasicPublish,
-    BasicQos,
-    BasicQosOk,
-    QueueDeclare,
-    QueueDeclareOk,
-)
 from warren.amqp.properties import HEADERS, encode_properties
 from warren.client.address import BrokerAddress
 from warren.client.connection import Client
@@ -74,7 +62,7 @@ class Taken:
         headers.pop(put_in, None)
         headers[ORIGIN_HEADER] = Field("A", [Field("S", self.exchange), Field("S", self.routing_key)])
         properties.headers = headers
-        publish = frame_of(BasicPublish(routing_key=queue, mandatory=True))
+        publish = frame_of(methods.BasicPublish(routing_key=queue, mandatory=True))
         return publish + content_frames(CHANNEL, encode_properties(properties), self.received.body, frame_max)
 
 
@@ -82,16 +70,16 @@ class OldBroker:
     def __init__(self, address: BrokerAddress) -> None:
         self._client = locked(address, "another migration from this broker is running")
 
-    def count(self, queue: str) -> QueueDeclareOk:
+    def count(self, queue: str) -> methods.QueueDeclareOk:
         """How many are ready, and how many consumers there are."""
-        return self._client.call(QueueDeclare(queue=queue, passive=True), QueueDeclareOk)
+        return self._client.call(methods.QueueDeclare(queue=queue, passive=True), methods.QueueDeclareOk)
 
     def take(self, queue: str, most: int, arguments: Table | None = None) -> list[Taken]:
         return take(self._client, queue, most, arguments)
 
     def ack(self, queue: str, tag: int) -> None:
         """Up to this one. Returns when the broker has seen it: what is asked on the same channel comes after it."""
-        self._client.send([frame_of(BasicAck(delivery_tag=tag, multiple=True))])
+        self._client.send([frame_of(methods.BasicAck(delivery_tag=tag, multiple=True))])
         self.count(queue)
 
     def leave(self) -> None:
@@ -100,8 +88,10 @@ class OldBroker:
 
 def take(client: Client, queue: str, most: int, arguments: Table | None = None) -> list[Taken]:
     """Fewer when no more come: some may have expired since they were counted."""
-    client.call(BasicQos(prefetch_count=most), BasicQosOk)
-    consumer = client.call(BasicConsume(queue=queue, arguments=arguments or {}), BasicConsumeOk).consumer_tag
+    client.call(methods.BasicQos(prefetch_count=most), methods.BasicQosOk)
+    consumer = client.call(
+        methods.BasicConsume(queue=queue, arguments=arguments or {}), methods.BasicConsumeOk
+    ).consumer_tag
     found: list[Taken] = []
     while len(found) < most:
         received = client.session.take()
@@ -109,8 +99,8 @@ def take(client: Client, queue: str, most: int, arguments: Table | None = None) 
             found.append(_taken(received))
         elif not client.receive_within(SILENCE_SECONDS):
             break
-    client.send([frame_of(BasicCancel(consumer_tag=consumer))])
-    while not isinstance((received := client.next()).method, BasicCancelOk):
+    client.send([frame_of(methods.BasicCancel(consumer_tag=consumer))])
+    while not isinstance((received := client.next()).method, methods.BasicCancelOk):
         found.append(_taken(received))
     return found
 
@@ -121,7 +111,7 @@ def locked(address: BrokerAddress, otherwise: str) -> Client:
     while True:
         client = Client(address, PRODUCT, HEARTBEAT_SECONDS)
         try:
-            client.call(QueueDeclare(queue=LOCK, exclusive=True), QueueDeclareOk)
+            client.call(methods.QueueDeclare(queue=LOCK, exclusive=True), methods.QueueDeclareOk)
             return client
         except Refused as refused:
             client.abandon()
@@ -134,7 +124,7 @@ def locked(address: BrokerAddress, otherwise: str) -> Client:
 
 def _taken(received: Received) -> Taken:
     method = received.method
-    if not isinstance(method, BasicDeliver):
+    if not isinstance(method, methods.BasicDeliver):
         raise refusal(method)
     digest = blake2b(digest_size=12)
     for part in (method.exchange.encode(), method.routing_key.encode(), _lasting(received), received.body):

@@ -15,26 +15,9 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
+from warren.amqp import methods
 from warren.amqp.constants import FRAME_PREFIX
 from warren.amqp.frames import content_frames
-from warren.amqp.methods import (
-    BasicAck,
-    BasicConsume,
-    BasicConsumeOk,
-    BasicDeliver,
-    BasicGet,
-    BasicGetOk,
-    BasicPublish,
-    ConfirmSelect,
-    ConfirmSelectOk,
-    Method,
-    QueueBind,
-    QueueBindOk,
-    QueueDeclare,
-    QueueDeclareOk,
-    QueueDelete,
-    QueueDeleteOk,
-)
 from warren.amqp.properties import Properties, encode_properties
 from warren.client.connection import READ_BYTES, Client
 from warren.client.session import CHANNEL, Received, Session, frame_of, refusal
@@ -153,16 +136,16 @@ class Booth:
     def publish(self, client: Client, key: str, reply_to: str | None = None) -> bytes:
         properties = encode_properties(Properties(reply_to=reply_to))
         content = content_frames(CHANNEL, properties, b"x" * self.plan.size, client.frame_max)
-        return frame_of(BasicPublish(routing_key=key)) + content
+        return frame_of(methods.BasicPublish(routing_key=key)) + content
 
     def own_queue(self, client: Client) -> str:
         """One that goes with the client, also when the run fails."""
         queue = self.plan.queue(self.number)
-        client.call(QueueDeclare(queue=queue, exclusive=True), QueueDeclareOk)
+        client.call(methods.QueueDeclare(queue=queue, exclusive=True), methods.QueueDeclareOk)
         return queue
 
 
-def tried(asking: Client, question: bytes, answered: Client, kind: type[Method]) -> tuple[Step, Received]:
+def tried(asking: Client, question: bytes, answered: Client, kind: type[methods.Method]) -> tuple[Step, Received]:
     """A step that was taken once, with what came of it."""
     asking.send([question])
     received = answered.next()
@@ -176,40 +159,40 @@ def get_steps(booth: Booth) -> list[Step]:
     """A message is published and fetched at once, so that there always is one."""
     client = booth.client()
     queue = booth.own_queue(client)
-    question = booth.publish(client, queue) + frame_of(BasicGet(queue=queue, no_ack=True))
-    return [tried(client, question, client, BasicGetOk)[0]]
+    question = booth.publish(client, queue) + frame_of(methods.BasicGet(queue=queue, no_ack=True))
+    return [tried(client, question, client, methods.BasicGetOk)[0]]
 
 
 def confirm_steps(booth: Booth) -> list[Step]:
     client = booth.client()
     queue = booth.own_queue(client)
-    client.call(ConfirmSelect(), ConfirmSelectOk)
-    return [tried(client, booth.publish(client, queue), client, BasicAck)[0]]
+    client.call(methods.ConfirmSelect(), methods.ConfirmSelectOk)
+    return [tried(client, booth.publish(client, queue), client, methods.BasicAck)[0]]
 
 
 def rpc_steps(booth: Booth) -> list[Step]:
     """A request to a server's queue, and its reply by direct reply-to."""
     asking, serving = booth.client(), booth.client()
     queue = booth.own_queue(serving)
-    serving.call(BasicConsume(queue=queue, no_ack=True), BasicConsumeOk)
-    asking.call(BasicConsume(queue=REPLY_TO, no_ack=True), BasicConsumeOk)
-    request, received = tried(asking, booth.publish(asking, queue, REPLY_TO), serving, BasicDeliver)
+    serving.call(methods.BasicConsume(queue=queue, no_ack=True), methods.BasicConsumeOk)
+    asking.call(methods.BasicConsume(queue=REPLY_TO, no_ack=True), methods.BasicConsumeOk)
+    request, received = tried(asking, booth.publish(asking, queue, REPLY_TO), serving, methods.BasicDeliver)
     reply_to = received.properties.reply_to
     if reply_to is None:
         raise WarrenError("the broker has sent a request without the address for its reply")
-    reply, _ = tried(serving, booth.publish(serving, reply_to), asking, BasicDeliver)
+    reply, _ = tried(serving, booth.publish(serving, reply_to), asking, methods.BasicDeliver)
     return [request, reply]
 
 
 def declare_steps(booth: Booth) -> list[Step]:
     client, plan = booth.client(), booth.plan
     queue = plan.queue(booth.number)
-    declare = QueueDeclare(queue=queue, durable=plan.persistent, exclusive=not plan.persistent)
-    bind = QueueBind(queue=queue, exchange="amq.direct", routing_key=queue)
-    questions: list[tuple[Method, type[Method]]] = [
-        (declare, QueueDeclareOk),
-        (bind, QueueBindOk),
-        (QueueDelete(queue=queue), QueueDeleteOk),
+    declare = methods.QueueDeclare(queue=queue, durable=plan.persistent, exclusive=not plan.persistent)
+    bind = methods.QueueBind(queue=queue, exchange="amq.direct", routing_key=queue)
+    questions: list[tuple[methods.Method, type[methods.Method]]] = [
+        (declare, methods.QueueDeclareOk),
+        (bind, methods.QueueBindOk),
+        (methods.QueueDelete(queue=queue), methods.QueueDeleteOk),
     ]
     return [tried(client, frame_of(question), client, answer)[0] for question, answer in questions]
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from warren.amqp.methods import (
-    ExchangeDeclare,
-    ExchangeDeclareOk,
-    ExchangeDelete,
-    ExchangeDeleteOk,
-    QueueBind,
-    QueueBindOk,
-    QueueDeclare,
-    QueueDeclareOk,
-    QueueDelete,
-    QueueDeleteOk,
-)
+from warren.amqp import methods
 from warren.client.connection import Client
 from warren.perf.consumer import consume, reject
 from warren.perf.measure import Figures, Measured, Watch, measure
@@ -42,24 +31,24 @@ def topology(plan: Plan) -> Iterator[Client]:
 
 def _declare(client: Client, plan: Plan) -> None:
     for number in range(plan.queues):
-        declare = QueueDeclare(queue=plan.queue(number), durable=plan.persistent, arguments=plan.arguments())
-        client.call(declare, QueueDeclareOk)
+        declare = methods.QueueDeclare(queue=plan.queue(number), durable=plan.persistent, arguments=plan.arguments())
+        client.call(declare, methods.QueueDeclareOk)
     if plan.death:
-        client.call(QueueDeclare(queue=plan.grave, durable=plan.persistent), QueueDeclareOk)
+        client.call(methods.QueueDeclare(queue=plan.grave, durable=plan.persistent), methods.QueueDeclareOk)
     if plan.exchange:
-        exchange = ExchangeDeclare(exchange=plan.exchange, type=plan.exchange_type, durable=plan.persistent)
-        client.call(exchange, ExchangeDeclareOk)
+        exchange = methods.ExchangeDeclare(exchange=plan.exchange, type=plan.exchange_type, durable=plan.persistent)
+        client.call(exchange, methods.ExchangeDeclareOk)
     for queue, key in plan.patterns():
-        client.call(QueueBind(queue=queue, exchange=plan.exchange, routing_key=key), QueueBindOk)
+        client.call(methods.QueueBind(queue=queue, exchange=plan.exchange, routing_key=key), methods.QueueBindOk)
 
 
 def _delete(client: Client, plan: Plan) -> None:
     for number in range(plan.queues):
-        client.call(QueueDelete(queue=plan.queue(number)), QueueDeleteOk)
+        client.call(methods.QueueDelete(queue=plan.queue(number)), methods.QueueDeleteOk)
     if plan.death:
-        client.call(QueueDelete(queue=plan.grave), QueueDeleteOk)
+        client.call(methods.QueueDelete(queue=plan.grave), methods.QueueDeleteOk)
     if plan.exchange:
-        client.call(ExchangeDelete(exchange=plan.exchange), ExchangeDeleteOk)
+        client.call(methods.ExchangeDelete(exchange=plan.exchange), methods.ExchangeDeleteOk)
 
 
 def run(plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:

@@ -127,29 +127,30 @@ class LogStore(Store):
 
     def release(self, queue: Queue) -> None:
         self.pending.finish_record()
-        for lane in queue.backing.parts():
-            if not isinstance(lane, Lane) or self.lanes.pop(lane.number, None) is None:
-                continue
-            self.pending.forget_watermark(lane)
-            lane.release_head()
-            if lane.has_entries:
-                again = RecoveredLane(lane.payload())
-                for segment in [segment for segment in self.segments.values() if segment.live > 0]:
-                    again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
-                self.recovered[again.key] = again
+        for lane in self._close_lanes(queue):
+            again = RecoveredLane(lane.payload())
+            for segment in [segment for segment in self.segments.values() if segment.live > 0]:
+                again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
+            self.recovered[again.key] = again
 
     def delete(self, queue: Queue) -> Errand:
         gone: dict[int, bool] = {}
-        for lane in queue.backing.parts():
-            if not isinstance(lane, Lane) or self.lanes.pop(lane.number, None) is None:
-                continue
+        for lane in self._close_lanes(queue):
             self.pending.forget_watermark(lane)
-            lane.release_head()
-            if lane.has_entries:
-                gone[lane.number] = True
+            gone[lane.number] = True
         self.streams.delete(queue)
         self.seen.queues.pop(queue, None)
         return self.forget_lanes(gone)
+
+    def _close_lanes(self, queue: Queue) -> list[Lane]:
+        """Those of them that have entries."""
+        closed: list[Lane] = []
+        for lane in queue.backing.parts():
+            if isinstance(lane, Lane) and self.lanes.pop(lane.number, None) is not None:
+                lane.release_head()
+                if lane.has_entries:
+                    closed.append(lane)
+        return closed
 
     def forget_lanes(self, numbers: dict[int, bool]) -> Errand:
         """Everything that lanes had is settled at one stroke; the errand marks it."""

@@ -9,7 +9,6 @@ Nothing is changed that a second recovery could not do again.
 from __future__ import annotations
 
 import struct
-from errno import EIO
 from typing import Final
 
 from librt.strings import read_i64_be
@@ -36,8 +35,8 @@ from warren.store.recovered import RecoveredLane
 from warren.store.seen import notes_in
 from warren.store.segment import MARKS_IN_FILE, ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
-from warren.store.walk import RecordWalk, Stop, whole_until
-from warren.store.whole_files import cut_and_sync, numbers_of, read_or_nothing, read_start, read_whole
+from warren.store.walk import RecordWalk, Stop, counted_until
+from warren.store.whole_files import cut_and_sync, numbers_of, read_or_nothing, read_whole, start_or_nothing
 
 _UNKNOWN_LANES: Final = 1_000_000
 
@@ -112,26 +111,14 @@ class Survey:
     def _read_segment(self, one: _Found, follower: _Found | None, durable: tuple[int, int]) -> bool:
         """Take in what counts of it. True when the log ends in it."""
         number = one.segment.number
-        size: int = one.segment.size
-        damage = list(one.damage)
-        if one.previous_size < 0:
-            damage.insert(0, (0, FILE_HEADER_SIZE))
-        if follower is not None and follower.segment.number == number + 1 and follower.previous_size >= 0:
-            if follower.previous_size > size:
-                damage.append((size, follower.previous_size))
-            size = min(size, follower.previous_size)
-        is_cut = False
-        for start, end in damage:
-            if (number, start) >= durable:
-                size, is_cut = start, True
-                break
-            self.lines.append(f"store: segment {number} is damaged from byte {start} to {end}")
-        whole = whole_until(one.groups, size, number, durable)
+        damage = one.damage if one.previous_size >= 0 else [(0, FILE_HEADER_SIZE), *one.damage]
+        expected = follower.previous_size if follower is not None and follower.segment.number == number + 1 else -1
+        whole, lost, is_last = counted_until(number, one.segment.size, expected, damage, one.groups, durable)
+        self.lines += [f"store: segment {number} is damaged from byte {start} to {end}" for start, end in lost]
         one.read(whole)
-        if not is_cut and whole == size:
-            return False
-        self.lines.append(f"store: segment {number} was synced up to byte {whole}; the rest is dropped")
-        return True
+        if is_last:
+            self.lines.append(f"store: segment {number} was synced up to byte {whole}; the rest is dropped")
+        return is_last
 
     def repair(self) -> None:
         """Make what counts durable, and what does not go away, before anything is built on it."""
@@ -240,12 +227,10 @@ class _Found:
             # An index is written only when its segment is durable from end to end.
             self.mark = (number, segment.size)
             self.segment = segment
-            try:
-                self.previous_size = read_file_header(read_start(disk, segment_name(number), FILE_HEADER_SIZE), number)
-            except OSError as error:
-                # Its index has told all. Whoever wants a message of it is told which one could not be read.
-                if error.errno != EIO:
-                    raise
+            # Its index has told all. Whoever wants a message of it is told which one could not be read.
+            self.previous_size = read_file_header(
+                start_or_nothing(disk, segment_name(number), FILE_HEADER_SIZE), number
+            )
 
     def _survey(self, data: bytes) -> None:
         """Where the damage is, and how far the log knew itself to be durable."""

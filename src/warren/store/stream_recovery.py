@@ -25,8 +25,8 @@ from warren.store.stream_format import (
 )
 from warren.store.stream_segment import StreamSegment, decode_index
 from warren.store.streams import RecoveredStream, StreamLogs, stream_files, stream_indexes
-from warren.store.walk import RecordWalk, next_record, whole_until
-from warren.store.whole_files import cut_and_sync, read_start, read_whole
+from warren.store.walk import RecordWalk, counted_until, next_record
+from warren.store.whole_files import cut_and_sync, read_or_nothing, read_whole, start_or_nothing
 
 # A file's header tells whose it is, by names of at most 255 bytes each.
 HEADER_READ: Final[i64] = 1024
@@ -110,25 +110,16 @@ class StreamSurvey:
     def _read(self, one: _FoundFile, follower: _FoundFile | None, durable: tuple[int, int]) -> bool:
         """Take in what counts of it. True when the stream ends in it."""
         number = int(one.segment.number)
-        size: int = one.size
-        damage = list(one.damage)
+        expected = -1
         if follower is not None and follower.segment.number == number + 1 and follower.header is not None:
             expected = follower.header.previous_size
-            if expected > size:
-                damage.append((size, expected))
-            size = min(size, expected)
-        is_cut = False
-        for start, end in damage:
-            if (number, start) >= durable:
-                size, is_cut = start, True
-                break
+        whole, lost, is_last = counted_until(number, one.size, expected, one.damage, one.groups, durable)
+        for start, end in lost:
             self.lines.append(f"store: {self._whose()} lost messages: {one.name} is damaged from byte {start} to {end}")
-        whole = whole_until(one.groups, size, number, durable)
         one.read(whole)
-        if not is_cut and whole == size:
-            return False
-        self.lines.append(f"store: {self._whose()}: {one.name} was synced up to byte {whole}; the rest is dropped")
-        return True
+        if is_last:
+            self.lines.append(f"store: {self._whose()}: {one.name} was synced up to byte {whole}; the rest is dropped")
+        return is_last
 
     def _tell_gaps(self) -> None:
         """A file in the middle that is not there any more."""
@@ -162,7 +153,7 @@ class _FoundFile:
         self.header: FileHeader | None = None
         segment: StreamSegment | None = None
         if index_name(incarnation, number) in names:
-            segment = decode_index(read_whole(disk, index_name(incarnation, number)), incarnation, number)
+            segment = decode_index(read_or_nothing(disk, index_name(incarnation, number)), incarnation, number)
         if segment is None:
             segment = StreamSegment(incarnation, number)
             self.segment = segment
@@ -170,7 +161,7 @@ class _FoundFile:
         else:
             self.segment = segment
             self.mark = (number, int(segment.size))
-            self.header = read_file_header(read_start(disk, self.name, HEADER_READ), incarnation, number)
+            self.header = read_file_header(start_or_nothing(disk, self.name, HEADER_READ), incarnation, number)
 
     def _survey(self, data: bytes) -> None:
         """Where the damage is, and how far the stream knew itself to be durable."""

@@ -98,13 +98,30 @@ class RecordWalk:
         return self.data[self.at + RECORD_HEADER_SIZE : self.end]
 
 
-def whole_until(groups: list[tuple[int, int]], size: int, number: int, durable: tuple[int, int]) -> int:
-    """Where a file of this number and size has to end for every group to be there as a whole or not at all. One that
-    was durable was whole: what of it is missing is damage, and no reason to give up the rest."""
+def counted_until(
+    number: int,
+    size: int,
+    expected: int,
+    damage: list[tuple[int, int]],
+    groups: list[tuple[int, int]],
+    durable: tuple[int, int],
+) -> tuple[int, list[tuple[int, int]], bool]:
+    """Where the part of a file ends that counts, what is lost in it, and whether all ends there. The file after it says
+    how long it should be; -1 where none does. What was durable is damaged and no reason to give up the rest."""
+    lost: list[tuple[int, int]] = []
+    is_last = False
+    for start, end in [*damage, (size, expected)] if expected > size else damage:
+        if (number, start) >= durable:
+            size, is_last = start, True
+            break
+        lost.append((start, end))
+    if not is_last and expected >= 0:
+        size = min(size, expected)
     for start, end in groups:
+        # Every group is there as a whole or not at all.
         if start < size < end and (number, start) >= durable:
-            return start
-    return size
+            return start, lost, True
+    return size, lost, is_last
 
 
 def next_record(data: bytes, at: i64, seed: i64, base: i64 = 0) -> i64:

@@ -21,9 +21,13 @@ def read_whole(disk: Disk, name: str) -> bytes:
 
 
 def read_or_nothing(disk: Disk, name: str) -> bytes:
+    return start_or_nothing(disk, name, disk.size(name))
+
+
+def start_or_nothing(disk: Disk, name: str, size: i64) -> bytes:
     """Of a file that can be done without: what the disk cannot read is as good as damaged."""
     try:
-        return read_whole(disk, name)
+        return read_start(disk, name, size)
     except OSError as error:
         if error.errno != EIO:
             raise

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp import replies
+from warren.amqp import methods, replies
 from warren.amqp.fields import Table
-from warren.amqp.methods import BasicCancel, BasicConsume, BasicGet, BasicQos
 from warren.broker.consume.reply_to import REPLY_QUEUE, open_reply_queue
 from warren.broker.queue.browser import (
     BROWSE,
@@ -36,7 +35,7 @@ _OF_QUEUES: Final = ("x-priority", BROWSE, BROWSE_FROM, SETTLE_TO)
 _OF_STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
 
 
-def consume(channel: Channel, method: BasicConsume) -> None:
+def consume(channel: Channel, method: methods.BasicConsume) -> None:
     if method.consumer_tag and method.consumer_tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{method.consumer_tag}'")
     tag = method.consumer_tag or f"amq.ctag-{channel.connection.node.host.token()}"
@@ -53,11 +52,11 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         begin_browsing(consumer)
         return
     if not method.no_wait:
-        channel.connection.send(replies.consume_ok(channel.number, tag))
+        channel.answer(methods.BasicConsumeOk(tag))
     channel.connection.node.monitor.drain(queue)
 
 
-def _consumer(channel: Channel, queue: Queue, tag: str, method: BasicConsume) -> Consumer:
+def _consumer(channel: Channel, queue: Queue, tag: str, method: methods.BasicConsume) -> Consumer:
     """With all that may be refused checked."""
     _check_arguments(queue, method.arguments)
     if isinstance(queue, Stream):
@@ -75,14 +74,14 @@ def _consumer(channel: Channel, queue: Queue, tag: str, method: BasicConsume) ->
     return Consumer(channel, queue, tag, method.no_ack, method.exclusive, priority, method.arguments)
 
 
-def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
+def _consume_replies(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
     if channel.reply_consumer is not None:
         raise PreconditionFailed("reply consumer already set")
     open_reply_queue(channel, Consumer(channel, channel.vhost.reply_queue, tag, True, False, 0, {}))
     if not method.no_wait:
-        channel.connection.send(replies.consume_ok(channel.number, tag))
+        channel.answer(methods.BasicConsumeOk(tag))
 
 
 def _priority(arguments: Table, queue: Queue) -> i64:
@@ -122,7 +121,7 @@ def _check_owner(queue: Queue, wants_exclusive: bool) -> None:
         raise AccessRefused(f"{resource('queue', queue.name, queue.vhost)} in exclusive use")
 
 
-def cancel(channel: Channel, method: BasicCancel) -> None:
+def cancel(channel: Channel, method: methods.BasicCancel) -> None:
     """Unacked messages of the consumer stay with the channel. An unknown tag is no error."""
     consumer = channel.consumers.pop(method.consumer_tag, None)
     reply_consumer = channel.reply_consumer
@@ -131,12 +130,12 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
     elif reply_consumer is not None and reply_consumer.tag == method.consumer_tag:
         channel.close_reply_queue()
     if not method.no_wait:
-        channel.connection.send(replies.cancel_ok(channel.number, method.consumer_tag))
+        channel.answer(methods.BasicCancelOk(method.consumer_tag))
     if consumer is not None and consumer.queue.is_unused_auto_delete():
         channel.vhost.delete_queue(consumer.queue)
 
 
-def qos(channel: Channel, method: BasicQos) -> None:
+def qos(channel: Channel, method: methods.BasicQos) -> None:
     """Without `global`: for consumers that start after it, each for itself. With it: for the channel as a whole."""
     if method.prefetch_size != 0:
         raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
@@ -146,10 +145,10 @@ def qos(channel: Channel, method: BasicQos) -> None:
             channel.connection.drain_soon(consumer.queue)
     else:
         channel.consumer_prefetch = method.prefetch_count
-    channel.connection.send(replies.basic_qos_ok(channel.number))
+    channel.answer(methods.BasicQosOk())
 
 
-def get(channel: Channel, method: BasicGet) -> None:
+def get(channel: Channel, method: methods.BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
@@ -162,7 +161,7 @@ def get(channel: Channel, method: BasicGet) -> None:
         )
     entry = channel.connection.node.monitor.get(queue)
     if entry is None:
-        channel.connection.send(replies.get_empty(channel.number))
+        channel.answer(methods.BasicGetEmpty())
         return
     message = entry.message
     if channel.connection.node.watches_deliveries:

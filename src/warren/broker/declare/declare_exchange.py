@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warren.amqp import replies
+from warren.amqp import methods, replies
 from warren.amqp.fields import Field
-from warren.amqp.methods import ExchangeBind, ExchangeDeclare, ExchangeDelete, ExchangeUnbind
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.pipeline import PIPELINE, PipelineExchange, input_arguments, input_of
 from warren.broker.exchanges.types import check_type
@@ -30,7 +29,7 @@ def refuse_default(name: str) -> None:
         raise AccessRefused("operation not permitted on the default exchange")
 
 
-def declare(channel: Channel, method: ExchangeDeclare) -> None:
+def declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
     name = strip_line_ends(method.exchange)
     vhost = channel.vhost
     if method.passive:
@@ -40,10 +39,10 @@ def declare(channel: Channel, method: ExchangeDeclare) -> None:
     else:
         _declare(channel, method, name)
     if not method.no_wait:
-        channel.connection.send(replies.exchange_declare_ok(channel.number))
+        channel.answer(methods.ExchangeDeclareOk())
 
 
-def _declare(channel: Channel, method: ExchangeDeclare, name: str) -> None:
+def _declare(channel: Channel, method: methods.ExchangeDeclare, name: str) -> None:
     vhost = channel.vhost
     check_type(method.type)
     refuse_default(name)
@@ -80,7 +79,7 @@ def _check_alternate(channel: Channel, name: str, alternate: Field) -> None:
     channel.check("exchange", alternate.value, "write")
 
 
-def check_equivalence(existing: Exchange, method: ExchangeDeclare) -> None:
+def check_equivalence(existing: Exchange, method: methods.ExchangeDeclare) -> None:
     """Type, flags and the alternate exchange; other arguments are not compared."""
     what = resource("exchange", existing.name, existing.vhost)
     if existing.type != method.type:
@@ -94,7 +93,7 @@ def check_equivalence(existing: Exchange, method: ExchangeDeclare) -> None:
     compare_argument(key, method.arguments.get(key), existing.arguments.get(key), what)
 
 
-def delete(channel: Channel, method: ExchangeDelete) -> None:
+def delete(channel: Channel, method: methods.ExchangeDelete) -> None:
     name = strip_line_ends(method.exchange)
     vhost = channel.vhost
     refuse_default(name)
@@ -102,7 +101,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> None:
         raise AccessRefused(f"deletion of system {resource('exchange', name, vhost.name)} not allowed")
     channel.check("exchange", name, "configure")
     exchange = vhost.exchanges.get(name)
-    answer = b"" if method.no_wait else replies.exchange_delete_ok(channel.number)
+    answer = b"" if method.no_wait else replies.frame(channel.number, methods.ExchangeDeleteOk())
     if exchange is not None:
         if method.if_unused and exchange.bindings:
             raise PreconditionFailed(f"{resource('exchange', name, vhost.name)} in use")
@@ -124,18 +123,18 @@ class ClientExchangeRemoval(Removal):
             self._connection.send(self._answer)
 
 
-def bind(channel: Channel, method: ExchangeBind) -> None:
+def bind(channel: Channel, method: methods.ExchangeBind) -> None:
     source, destination = _checked_ends(channel, method.source, method.destination, method.routing_key)
     channel.vhost.add_binding(source, "exchange", destination, method.routing_key, method.arguments)
     if not method.no_wait:
-        channel.connection.send(replies.exchange_bind_ok(channel.number))
+        channel.answer(methods.ExchangeBindOk())
 
 
-def unbind(channel: Channel, method: ExchangeUnbind) -> None:
+def unbind(channel: Channel, method: methods.ExchangeUnbind) -> None:
     source, destination = _checked_ends(channel, method.source, method.destination, method.routing_key)
     channel.vhost.remove_binding(source, "exchange", destination, method.routing_key, method.arguments)
     if not method.no_wait:
-        channel.connection.send(replies.exchange_unbind_ok(channel.number))
+        channel.answer(methods.ExchangeUnbindOk())
 
 
 def _checked_ends(channel: Channel, source: str, destination: str, key: str) -> tuple[str, str]:

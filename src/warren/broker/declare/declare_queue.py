@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warren.amqp import replies
+from warren.amqp import methods
 from warren.amqp.fields import Table
-from warren.amqp.methods import QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind
+from warren.amqp.replies import count_of
 from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.settling import Purge
@@ -27,21 +28,19 @@ if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
 
 
-def declare(channel: Channel, method: QueueDeclare) -> None:
+def declare(channel: Channel, method: methods.QueueDeclare) -> None:
     name = strip_line_ends(method.queue)
     channel.connection.node.counters.queues_declared += 1
     if name == REPLY_QUEUE or is_reply_address(name):
         check_reply_address(channel.connection.node, name, channel.vhost.name)
-        channel.connection.send(replies.queue_declare_ok(channel.number, name, 0, 1))
+        channel.answer(methods.QueueDeclareOk(name, 0, 1))
         return
     queue = _passive(channel, name) if method.passive else _active(channel, method, name)
     queue.last_used = channel.connection.node.now
     queue.arm_idle()
     channel.last_queue = queue.name
     if not method.no_wait:
-        channel.connection.send(
-            replies.queue_declare_ok(channel.number, queue.name, queue.backing.length, queue.consumers.count)
-        )
+        channel.answer(methods.QueueDeclareOk(queue.name, count_of(queue.backing.length), queue.consumers.count))
 
 
 def _passive(channel: Channel, name: str) -> Queue:
@@ -49,7 +48,7 @@ def _passive(channel: Channel, name: str) -> Queue:
     return channel.vhost.queue(name, channel.connection)
 
 
-def _active(channel: Channel, method: QueueDeclare, name: str) -> Queue:
+def _active(channel: Channel, method: methods.QueueDeclare, name: str) -> Queue:
     vhost = channel.vhost
     server_named = name == ""
     if server_named:
@@ -72,10 +71,12 @@ def _active(channel: Channel, method: QueueDeclare, name: str) -> Queue:
     _check_dead_letter_rights(channel, name, method.arguments)
     vhost.check_queue_limit(name)
     owner = channel.connection if method.exclusive else None
-    return vhost.create_queue(name, type_, durable, method.auto_delete, owner, arguments)
+    return vhost.create_queue(Declaration(name, type_, durable, method.auto_delete, arguments, owner))
 
 
-def _check_equivalence(channel: Channel, queue: Queue, method: QueueDeclare, durable: bool, arguments: Table) -> None:
+def _check_equivalence(
+    channel: Channel, queue: Queue, method: methods.QueueDeclare, durable: bool, arguments: Table
+) -> None:
     what = resource("queue", queue.name, queue.vhost)
     channel.vhost.check_exclusive(queue, channel.connection, method.exclusive)
     compare_flag("durable", durable, queue.durable, what)
@@ -83,7 +84,9 @@ def _check_equivalence(channel: Channel, queue: Queue, method: QueueDeclare, dur
     check_queue_equivalence(arguments, queue.arguments, queue.type, queue.name, queue.vhost)
 
 
-def _check_type(type_: str, name: str, vhost: str, durable: bool, method: QueueDeclare, server_named: bool) -> None:
+def _check_type(
+    type_: str, name: str, vhost: str, durable: bool, method: methods.QueueDeclare, server_named: bool
+) -> None:
     if type_ == CLASSIC:
         return
     what = resource("queue", name, vhost)
@@ -118,24 +121,24 @@ def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> 
         channel.check("exchange", field.value, "write")
 
 
-def bind(channel: Channel, method: QueueBind) -> None:
+def bind(channel: Channel, method: methods.QueueBind) -> None:
     queue, key = _names(channel, method.queue, method.routing_key)
     exchange = strip_line_ends(method.exchange)
     check_binding(channel, exchange, "queue", queue, key)
     _check_lock(channel, queue)
     channel.vhost.add_binding(exchange, "queue", queue, key, method.arguments)
     if not method.no_wait:
-        channel.connection.send(replies.queue_bind_ok(channel.number))
+        channel.answer(methods.QueueBindOk())
 
 
-def unbind(channel: Channel, method: QueueUnbind) -> None:
+def unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     queue, key = _names(channel, method.queue, method.routing_key)
     exchange = strip_line_ends(method.exchange)
     check_binding(channel, exchange, "queue", queue, key)
     if channel.vhost.find_binding(exchange, "queue", queue, key, method.arguments) is not None:
         _check_lock(channel, queue)
     channel.vhost.remove_binding(exchange, "queue", queue, key, method.arguments)
-    channel.connection.send(replies.queue_unbind_ok(channel.number))
+    channel.answer(methods.QueueUnbindOk())
 
 
 def _names(channel: Channel, queue: str, key: str) -> tuple[str, str]:
@@ -151,7 +154,7 @@ def _check_lock(channel: Channel, name: str) -> None:
         channel.vhost.check_access(queue, channel.connection)
 
 
-def purge(channel: Channel, method: QueuePurge) -> None:
+def purge(channel: Channel, method: methods.QueuePurge) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "read")
     queue = channel.vhost.queue(name, channel.connection)
@@ -172,20 +175,20 @@ class ClientPurge(Purge):
         if self.queue.durable:
             connection.hold(connection.node.store.position)
         if not self._no_wait and not self._channel.is_closed:
-            connection.send(replies.queue_purge_ok(self._channel.number, self.count))
+            self._channel.answer(methods.QueuePurgeOk(count_of(self.count)))
 
     def failed(self) -> bool:
         self._channel.connection.fail(InternalError("unexpected error"))
         return True
 
 
-def delete(channel: Channel, method: QueueDelete) -> None:
+def delete(channel: Channel, method: methods.QueueDelete) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "configure")
     queue = channel.vhost.queues.get(name)
     if queue is None:
         if not method.no_wait:
-            channel.connection.send(replies.queue_delete_ok(channel.number, 0))
+            channel.answer(methods.QueueDeleteOk(0))
         return
     channel.vhost.check_access(queue, channel.connection)
     if queue.type == QUORUM and (method.if_unused or method.if_empty):
@@ -198,7 +201,7 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     channel.vhost.begin_removal(ClientQueueRemoval(channel, queue, method), channel.connection)
 
 
-def _check_idle(queue: Queue, method: QueueDelete) -> None:
+def _check_idle(queue: Queue, method: methods.QueueDelete) -> None:
     what = resource("queue", queue.name, queue.vhost)
     if method.if_empty and queue.backing.length > 0:
         raise PreconditionFailed(f"{what} not empty")
@@ -207,7 +210,7 @@ def _check_idle(queue: Queue, method: QueueDelete) -> None:
 
 
 class ClientQueueRemoval(Removal):
-    def __init__(self, channel: Channel, queue: Queue, method: QueueDelete) -> None:
+    def __init__(self, channel: Channel, queue: Queue, method: methods.QueueDelete) -> None:
         super().__init__(channel.vhost, queue)
         self._channel = channel
         self._queue = queue
@@ -222,7 +225,7 @@ class ClientQueueRemoval(Removal):
             channel.fail(error, self._method.id)
             return
         if not self._method.no_wait:
-            channel.connection.send(replies.queue_delete_ok(channel.number, self._queue.backing.length))
+            channel.answer(methods.QueueDeleteOk(count_of(self._queue.backing.length)))
         # Last: who deletes what it consumes from must hear delete-ok before basic.cancel, or py-amqp never takes it.
         super().finish()
         channel.connection.hold(channel.connection.node.recorded)

@@ -94,22 +94,13 @@ class ExchangeDecorator:
 
 
 class Exchange(Destination):
-    def __init__(
-        self,
-        vhost: str,
-        name: str,
-        type: str,
-        durable: bool = True,
-        auto_delete: bool = False,
-        internal: bool = False,
-        arguments: Table | None = None,
-    ) -> None:
+    def __init__(self, vhost: str, name: str, type: str) -> None:
         super().__init__(vhost, name, True)
         self.type = type
-        self.durable = durable
-        self.auto_delete = auto_delete
-        self.internal = internal
-        self.arguments: Table = {} if arguments is None else arguments
+        self.durable = True
+        self.auto_delete = False
+        self.internal = False
+        self.arguments: Table = {}
         # By Binding.identity, in the order in which they were made.
         self.bindings: dict[tuple[bool, str, str, bytes], Binding] = {}
         # Exchanges bound to this one, with how many bindings lead to each.
@@ -167,9 +158,14 @@ class Exchange(Destination):
 
     def add(self, binding: Binding) -> None:
         """Index a new binding."""
+        self.bindings_changed()
 
     def remove(self, binding: Binding) -> None:
         """Forget an indexed binding."""
+        self.bindings_changed()
+
+    def bindings_changed(self) -> None:
+        """Of a type that has no index: forget what was made of all of them, until a message asks."""
 
     def match(self, envelope: Envelope) -> list[Destination]:
         """Destinations of this exchange's own bindings; may hold one more than once. Callers must not change it."""

@@ -43,10 +43,7 @@ class ConsistentHashExchange(Exchange):
         if weight > MAX_WEIGHT:
             raise PreconditionFailed(f"The binding key must not exceed {MAX_WEIGHT}")
 
-    def add(self, binding: Binding) -> None:
-        self._bidders = None
-
-    def remove(self, binding: Binding) -> None:
+    def bindings_changed(self) -> None:
         self._bidders = None
 
     def match(self, envelope: Envelope) -> list[Destination]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
+from warren.broker.exchanges.base import Destination, Envelope, Exchange
 from warren.broker.exchanges.hashing import hash_text, mix
 
 
@@ -13,10 +13,7 @@ class ModulusHashExchange(Exchange):
         super().__init__(vhost, name, "x-modulus-hash")
         self._ordered: list[Destination] | None = None
 
-    def add(self, binding: Binding) -> None:
-        self._ordered = None
-
-    def remove(self, binding: Binding) -> None:
+    def bindings_changed(self) -> None:
         self._ordered = None
 
     def match(self, envelope: Envelope) -> list[Destination]:

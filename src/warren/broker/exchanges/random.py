@@ -13,10 +13,7 @@ class RandomExchange(Exchange):
         # One entry per binding: a queue bound twice is drawn twice as often.
         self._drawn: list[Destination] | None = None
 
-    def add(self, binding: Binding) -> None:
-        self._drawn = None
-
-    def remove(self, binding: Binding) -> None:
+    def bindings_changed(self) -> None:
         self._drawn = None
 
     def match(self, envelope: Envelope) -> list[Destination]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from warren.amqp.fields import Table
@@ -17,18 +18,17 @@ from warren.broker.exchanges.random import LocalRandomExchange, RandomExchange
 from warren.broker.exchanges.topic import TopicExchange
 from warren.errors import PreconditionFailed
 
-KNOWN_TYPES: Final = (
-    "direct",
-    "fanout",
-    "topic",
-    "headers",
-    "x-consistent-hash",
-    "x-modulus-hash",
-    "x-random",
-    "x-local-random",
-    DELAYED,
-    PIPELINE,
-)
+# Those that take no arguments.
+_PLAIN: Final[dict[str, Callable[[str, str], Exchange]]] = {
+    "direct": DirectExchange,
+    "fanout": FanoutExchange,
+    "topic": TopicExchange,
+    "headers": HeadersExchange,
+    "x-modulus-hash": ModulusHashExchange,
+    "x-random": RandomExchange,
+    "x-local-random": LocalRandomExchange,
+}
+KNOWN_TYPES: Final = (*_PLAIN, "x-consistent-hash", DELAYED, PIPELINE)
 
 
 def check_type(type: str) -> None:
@@ -65,22 +65,10 @@ def _delayed(vhost: str, name: str, arguments: Table) -> Exchange:
 
 
 def _of_type(type: str, vhost: str, name: str, arguments: Table) -> Exchange:
-    if type == "direct":
-        return DirectExchange(vhost, name)
-    if type == "fanout":
-        return FanoutExchange(vhost, name)
-    if type == "topic":
-        return TopicExchange(vhost, name)
-    if type == "headers":
-        return HeadersExchange(vhost, name)
     if type == "x-consistent-hash":
         return ConsistentHashExchange(vhost, name, arguments)
-    if type == "x-modulus-hash":
-        return ModulusHashExchange(vhost, name)
     if type == DELAYED:
         return _delayed(vhost, name, arguments)
     if type == PIPELINE:
         return PipelineExchange(vhost, name, pipeline_named_in(arguments))
-    if type == "x-local-random":
-        return LocalRandomExchange(vhost, name)
-    return RandomExchange(vhost, name)
+    return _PLAIN[type](vhost, name)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from warren.amqp import replies
 from warren.amqp.constants import BASIC_PUBLISH
 from warren.amqp.fields import decode_table
+from warren.amqp.methods import BasicReturn
 from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
+from warren.amqp.replies import frame
 from warren.broker.consume.reply_to import REPLY_QUEUE, deliver_reply, name_reply_address
 from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.exchanges.hashing import hash_bytes, mix
@@ -455,5 +456,5 @@ def _return(channel: Channel, message: Message, observer: Observer | None) -> No
         # While the message went to very many queues, which broke over it.
         return
     origin = message.origin
-    head = replies.return_(channel.number, 312, "NO_ROUTE", origin.exchange, origin.keys[0])
+    head = frame(channel.number, BasicReturn(312, "NO_ROUTE", origin.exchange, origin.keys[0]))
     channel.connection.send_content(head, channel.framed(message))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp import replies
 from warren.amqp.constants import TX_COMMIT
+from warren.amqp.methods import TxCommitOk, TxRollbackOk
 from warren.broker.consume import settle
 from warren.broker.publish import publish
 from warren.broker.publish.burial import bury_dead_letters
@@ -115,7 +115,7 @@ class ChannelTransaction(Transaction):
         self.committing = False
         if self._refused:
             raise PreconditionFailed("partial tx completion")
-        self.channel.connection.send(replies.tx_commit_ok(self.channel.number))
+        self.channel.answer(TxCommitOk())
 
     def rollback(self) -> None:
         self._abandon_publishes("rolled back")
@@ -216,7 +216,7 @@ class Rollback(Errand):
             if not self._transaction.put_back():
                 channel = self._transaction.channel
                 if not channel.is_closed:
-                    channel.connection.send(replies.tx_rollback_ok(channel.number))
+                    channel.answer(TxRollbackOk())
                 return True
             budget.spend(1)
         return False

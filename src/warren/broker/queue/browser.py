@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp import replies
 from warren.amqp.fields import Table, type_name
-from warren.amqp.methods import BasicConsume
+from warren.amqp.methods import BasicConsume, BasicConsumeOk
 from warren.amqp.stamp import stamped
 from warren.broker.message import NEVER, Message
 from warren.broker.queue.awaiting import Awaiting
@@ -57,7 +56,7 @@ class Browser(Consumer):
         self.has_begun = True
         channel = self.channel
         if not self.no_wait:
-            channel.outlet.send(replies.consume_ok(channel.number, self.tag))
+            channel.answer(BasicConsumeOk(self.tag))
         self.queue.node.drain_soon(self.queue)
 
     def send_copy(self, entry: Entry) -> None:

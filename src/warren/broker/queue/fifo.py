@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp.fields import Table
 from warren.broker.message import NEVER, Message
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.browser import Browser, feed_browsers
 from warren.broker.queue.consumer import Consumer, Consumers
 from warren.broker.queue.deadletter import REASON_DELIVERY_LIMIT, REASON_EXPIRED, REASON_MAXLEN, REASON_REJECTED
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
 from warren.broker.queue.expiry import (
@@ -36,7 +36,6 @@ from warren.broker.queue.retry import Retry
 from warren.broker.rules.queue_settings import integer
 
 if TYPE_CHECKING:
-    from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.yard import Yard
 
 # What all queues together hand out of what was ready in a turn: small messages by the tens of thousands would fit into
@@ -45,20 +44,10 @@ HAND_OUT: Final[i64] = 6000
 
 
 class FifoQueue(Queue):
-    def __init__(
-        self,
-        node: Yard,
-        vhost: str,
-        name: str,
-        type_: str,
-        durable: bool,
-        auto_delete: bool,
-        owner: Outlet | None,
-        arguments: Table,
-        incarnation: str = "",
-    ) -> None:
+    def __init__(self, node: Yard, vhost: str, declared: Declaration) -> None:
+        arguments = declared.arguments
         self.max_priority: i64 = integer(arguments["x-max-priority"]) if "x-max-priority" in arguments else 0
-        super().__init__(node, vhost, name, type_, durable, auto_delete, owner, arguments, incarnation)
+        super().__init__(node, vhost, declared)
         # Those of its consumers that only get copies.
         self.browsers: list[Browser] = []
         # More must go than a limit takes out at once.

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from warren.amqp.methods import Method
+from warren.amqp.replies import frame
+
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
     from warren.broker.queue.yard import Yard
@@ -71,6 +74,10 @@ class Outlet:
         self.pending_output += size
         if self.pending_output > OUTPUT_HIGH:
             self.has_room = False
+
+    def answer(self, method: Method) -> None:
+        """Of the connection as a whole: a channel answers by itself."""
+        self.send(frame(0, method))
 
     def send(self, frames: bytes) -> None:
         if self.stage == CLOSED:

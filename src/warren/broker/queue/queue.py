@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.amqp.fields import Table
 from warren.broker.exchanges.base import Destination
 from warren.broker.message import Message
 from warren.broker.metrics import QueueCounters
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.consumer import Consumer, Consumers
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.deduplication import Deduplication
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import IdleTimer
@@ -25,33 +25,21 @@ from warren.broker.rules.arguments import QueueOptions
 
 if TYPE_CHECKING:
     from warren.broker.queue.decorators import QueueDecorator
-    from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.yard import Yard
 
 
 class Queue(Destination):
-    def __init__(
-        self,
-        node: Yard,
-        vhost: str,
-        name: str,
-        type_: str,
-        durable: bool,
-        auto_delete: bool,
-        owner: Outlet | None,
-        arguments: Table,
-        incarnation: str = "",
-    ) -> None:
-        super().__init__(vhost, name, False)
+    def __init__(self, node: Yard, vhost: str, declared: Declaration) -> None:
+        super().__init__(vhost, declared.name, False)
         self.node = node
-        self.type = type_
-        self.durable = durable
-        self.auto_delete = auto_delete
-        # The connection that declared it exclusive; it dies with that connection.
-        self.exclusive_owner = owner
+        self.type = declared.type
+        self.durable = declared.durable
+        self.auto_delete = declared.auto_delete
+        # It dies with that connection.
+        self.exclusive_owner = declared.owner
+        arguments = declared.arguments
         self.arguments = arguments
-        # Tells a queue from one of the same name that was deleted before it.
-        self.incarnation = incarnation
+        self.incarnation = declared.incarnation
         # Everything is kept, also what its publisher called transient.
         self.keeps_all = False
         self.policy: str | None = None

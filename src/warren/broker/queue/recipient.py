@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
+from warren.amqp.methods import Method
+from warren.amqp.replies import frame
 from warren.broker.queue.outlet import Outlet
 from warren.broker.queue.unacked import Unacked
 from warren.errors import SoftError
@@ -26,6 +28,9 @@ class Recipient:
         self.consumer_prefetch: i64 = 0
         self.prefetch: i64 = 0
         self.consumers: dict[str, Consumer] = {}
+
+    def answer(self, method: Method) -> None:
+        self.outlet.send(frame(self.number, method))
 
     def cancel_by_broker(self, consumer: Consumer) -> None:
         """The consumer's queue is gone, or no longer its to read."""

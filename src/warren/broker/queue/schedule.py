@@ -14,6 +14,7 @@ from warren.amqp.fields import Field, Table
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange, delay_of
 from warren.broker.message import Message
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
 from warren.broker.queue.fifo import FifoQueue
@@ -30,9 +31,8 @@ class Schedule(FifoQueue):
     def __init__(self, node: Yard, exchange: DelayedExchange, incarnation: str) -> None:
         arguments: Table = {_EXACT: Field("t", True)}
         # The exchange's name: the incarnation tells it from a queue that is called the same.
-        super().__init__(
-            node, exchange.vhost, exchange.name, CLASSIC, exchange.durable, False, None, arguments, incarnation
-        )
+        declared = Declaration(exchange.name, CLASSIC, exchange.durable, False, arguments, None, incarnation)
+        super().__init__(node, exchange.vhost, declared)
         self.exchange = exchange
 
     def publish(self, message: Message) -> i64:

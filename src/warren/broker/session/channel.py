@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from warren.amqp import replies
 from warren.amqp.frames import needs_reframing, rechannel, reframe
+from warren.amqp.methods import BasicCancel
 from warren.broker.message import Message
 from warren.broker.metrics import ChannelCounters
 from warren.broker.queue.consumer import Consumer
@@ -214,7 +215,8 @@ class Channel(Recipient):
         self.consumers.pop(consumer.tag, None)
         consumer.queue.remove_consumer(consumer)
         if self.connection.can("consumer_cancel_notify"):
-            self.connection.send(replies.cancel(self.number, consumer.tag))
+            # No answer is asked for.
+            self.answer(BasicCancel(consumer.tag, True))
 
     def cancel_unreadable(self) -> None:
         """A new secret may come with fewer rights."""

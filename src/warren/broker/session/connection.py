@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp import replies
+from warren.amqp import methods, replies
 from warren.amqp.fields import Table
 from warren.broker.queue.listener import INTERNAL
 from warren.broker.queue.outlet import CLOSED, CLOSING, RUNNING, STARTING, Outlet
@@ -134,7 +134,7 @@ class Connection(Outlet):
         self.channels[number] = channel
         self.node.counters.channels_opened += 1
         self.node.events.channel("created", channel)
-        self.send(replies.channel_open_ok(number))
+        channel.answer(methods.ChannelOpenOk())
 
     def count_unfinished(self, size: i64) -> None:
         """So many bytes more, or less, of messages that have not come to their end or are not committed."""
@@ -179,7 +179,7 @@ class Connection(Outlet):
             return
         self.blocked_by_alarm = True
         if self.can("connection.blocked"):
-            self.send(replies.blocked(self.node.alarm_text()))
+            self.answer(methods.ConnectionBlocked(self.node.alarm_text()))
         self._hold_if_needed()
 
     def unblock(self) -> None:
@@ -187,7 +187,7 @@ class Connection(Outlet):
             return
         self.blocked_by_alarm = False
         if self.can("connection.blocked"):
-            self.send(replies.unblocked())
+            self.answer(methods.ConnectionUnblocked())
         self._release_if_possible()
 
     def hold_unread(self) -> None:
@@ -318,7 +318,7 @@ class Connection(Outlet):
 
     def _leave(self) -> None:
         if self._errands_awaited == 0:
-            self.send(replies.close_ok())
+            self.answer(methods.ConnectionCloseOk())
             self.end()
 
     def end(self) -> None:

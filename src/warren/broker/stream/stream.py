@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from warren.amqp.fields import Table
 from warren.amqp.properties import HEADERS
 from warren.broker.message import NEVER, Message
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.consumer import Consumer
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.outcome import TAKEN
 from warren.broker.queue.queue import Queue
@@ -27,7 +27,6 @@ from warren.broker.stream.stream_consumer import RunPlace, StreamConsumer, filte
 from warren.errors import NotImplementedByBroker
 
 if TYPE_CHECKING:
-    from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.yard import Yard
 
 # What is read in a turn by one consumer and by all of a stream, of those who replay what was published long ago.
@@ -44,19 +43,8 @@ _FLAGS_AT: Final[i64] = 19
 
 
 class Stream(Queue):
-    def __init__(
-        self,
-        node: Yard,
-        vhost: str,
-        name: str,
-        type_: str,
-        durable: bool,
-        auto_delete: bool,
-        owner: Outlet | None,
-        arguments: Table,
-        incarnation: str = "",
-    ) -> None:
-        super().__init__(node, vhost, name, type_, durable, auto_delete, owner, arguments, incarnation)
+    def __init__(self, node: Yard, vhost: str, declared: Declaration) -> None:
+        super().__init__(node, vhost, declared)
         self.keeps_all = True
         backing = self.backing
         assert isinstance(backing, StreamLog)

@@ -16,6 +16,7 @@ from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
 from warren.broker.exchanges.pipeline import NAME_ARGUMENT, NAME_SETTING, PipelineExchange, is_input
 from warren.broker.exchanges.types import create
+from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.decorators import decorate_queue
 from warren.broker.queue.errands import Budget
 from warren.broker.queue.expiry import arm_expiry
@@ -67,7 +68,7 @@ class VHost:
         for exchange, type_, internal in PREDECLARED:
             self._install(create(type_, name, exchange, True, False, internal))
         # Where consumers of direct reply-to sit; it holds nothing and is not listed.
-        self.reply_queue = FifoQueue(node, name, "amq.rabbitmq.reply-to", CLASSIC, False, False, None, {})
+        self.reply_queue = FifoQueue(node, name, Declaration("amq.rabbitmq.reply-to", CLASSIC, False, False, {}))
 
     # -- exchanges -------------------------------------------------------------------------------------------------
 
@@ -150,29 +151,20 @@ class VHost:
             return existing
         type_ = queue_type(arguments)
         check_queue_arguments(arguments, type_, name, self.name)
-        return self.create_queue(name, type_, durable, auto_delete, None, arguments, incarnation)
+        return self.create_queue(Declaration(name, type_, durable, auto_delete, arguments, None, incarnation))
 
-    def create_queue(
-        self,
-        name: str,
-        type_: str,
-        durable: bool,
-        auto_delete: bool,
-        owner: Outlet | None,
-        arguments: Table,
-        incarnation: str = "",
-    ) -> Queue:
-        if durable and not incarnation:
-            incarnation = self.node.host.token()
-        kind = Stream if type_ == STREAM else FifoQueue
-        queue = kind(self.node, self.name, name, type_, durable, auto_delete, owner, arguments, incarnation)
-        self.queues[name] = queue
+    def create_queue(self, declared: Declaration) -> Queue:
+        if declared.durable and not declared.incarnation:
+            declared.incarnation = self.node.host.token()
+        kind = Stream if declared.type == STREAM else FifoQueue
+        queue = kind(self.node, self.name, declared)
+        self.queues[queue.name] = queue
         self._apply_queue_policy(queue)
         if isinstance(queue, FifoQueue) and queue.backing.length > 0:
             # Recovered: what expired meanwhile goes at once, what will expire has its timer.
             arm_expiry(queue)
-        if owner is not None:
-            owner.exclusive_queues[queue] = True
+        if declared.owner is not None:
+            declared.owner.exclusive_queues[queue] = True
         self._record_queue(queue)
         self.node.counters.queues_created += 1
         decorate_queue(queue, self.node.queue_decorators)

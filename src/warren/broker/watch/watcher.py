@@ -5,6 +5,8 @@ It hears each stage from publish.py and tells the rest; what a journey says of a
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from warren.amqp.frames import properties_span
@@ -282,24 +284,24 @@ def limits_of(queue: Queue) -> list[str]:
     return facts
 
 
+_FATES: Final = {
+    REFUSED: "{name} is full and refused it",
+    FAILED: "{name} failed over it, and begins anew without it",
+    SCHEDULED: "it waits in the schedule of exchange {name}, as number {number}",
+    DUPLICATE: "{name} took it for a duplicate",
+    DISCARDED: "{name} discarded it: it would expire at once, and nobody waits for it",
+    DELIVERED: "{name} handed it straight to a consumer",
+    DISPLACING: "{name} took it as number {number}, and dropped its head: it may hold no more",
+}
+
+
 def fate(queue: Queue, outcome: i64) -> str:
     """What the queue did with the message that it has just been given."""
     name = f"'{queue.name}'"
     number = queue.newest()
-    if outcome == REFUSED:
-        return f"{name} is full and refused it"
-    if outcome == FAILED:
-        return f"{name} failed over it, and begins anew without it"
-    if outcome == SCHEDULED:
-        return f"it waits in the schedule of exchange {name}, as number {number}"
-    if outcome == DUPLICATE:
-        return f"{name} took it for a duplicate"
-    if outcome == DISCARDED:
-        return f"{name} discarded it: it would expire at once, and nobody waits for it"
-    if outcome == DELIVERED:
-        return f"{name} handed it straight to a consumer"
+    text = _FATES.get(int(outcome))
+    if text is not None:
+        return text.format(name=name, number=number)
     if isinstance(queue, Stream):
         return f"stream {name} took it at offset {queue.log.next_offset - 1}"
-    if outcome == DISPLACING:
-        return f"{name} took it as number {number}, and dropped its head: it may hold no more"
     return f"{name} took it as number {number}, behind {queue.backing.length - 1} others"

@@ -10,10 +10,11 @@ from typing import Final
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
-from warren.amqp import methods, replies
+from warren.amqp import methods
 from warren.amqp.constants import BASIC_PUBLISH, BODY_HARD_MAX, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
 from warren.amqp.frames import reframe
 from warren.amqp.reader import CutOff
+from warren.amqp.replies import frame
 from warren.broker.consume import consume, settle
 from warren.broker.declare import declare_exchange, declare_queue
 from warren.broker.publish.publish import publish, target_of
@@ -108,7 +109,7 @@ def _fill_in_names(channel: Channel, method: methods.Method) -> None:
 
 def _receive_while_closed(channel: Channel, method_id: i64) -> None:
     if method_id == CHANNEL_CLOSE:
-        channel.connection.send(replies.channel_close_ok(channel.number))
+        channel.answer(methods.ChannelCloseOk())
     elif method_id == CHANNEL_CLOSE_OK:
         channel.connection.forget_channel(channel)
 
@@ -168,7 +169,7 @@ def _handle_basic(channel: Channel, method: methods.Method) -> None:
     elif isinstance(method, methods.BasicQos):
         consume.qos(channel, method)
     elif isinstance(method, methods.BasicRecover):
-        _recover(channel, method.requeue, replies.recover_ok(channel.number))
+        _recover(channel, method.requeue, frame(channel.number, methods.BasicRecoverOk()))
     elif isinstance(method, methods.BasicRecoverAsync):
         _recover(channel, method.requeue, b"")
     else:
@@ -210,18 +211,17 @@ def _handle_exchange(channel: Channel, method: methods.Method) -> None:
 
 
 def _handle_channel(channel: Channel, method: methods.Method) -> None:
-    send = channel.connection.send
     if isinstance(method, methods.ChannelClose):
-        channel.close(replies.channel_close_ok(channel.number))
+        channel.close(frame(channel.number, methods.ChannelCloseOk()))
         channel.connection.forget_channel(channel)
     elif isinstance(method, methods.ChannelOpen):
         raise ChannelError("second 'channel.open' seen")
     elif isinstance(method, methods.ChannelFlow):
         if not method.active:
             raise NotImplementedByBroker("active=false")
-        send(replies.flow_ok(channel.number, True))
+        channel.answer(methods.ChannelFlowOk(True))
     elif isinstance(method, methods.AccessRequest):
-        send(replies.access_request_ok(channel.number))
+        channel.answer(methods.AccessRequestOk(1))
     elif isinstance(method, methods.ConfirmSelect):
         _confirm_select(channel, method.no_wait)
     else:
@@ -234,7 +234,7 @@ def _confirm_select(channel: Channel, no_wait: bool) -> None:
     if channel.confirms is None:
         channel.confirms = Confirms(channel)
     if not no_wait:
-        channel.connection.send(replies.confirm_select_ok(channel.number))
+        channel.answer(methods.ConfirmSelectOk())
 
 
 def _handle_transaction(channel: Channel, method: methods.Method) -> None:
@@ -243,7 +243,7 @@ def _handle_transaction(channel: Channel, method: methods.Method) -> None:
             raise PreconditionFailed("cannot switch from confirm to tx mode")
         if channel.transaction is None:
             channel.transaction = ChannelTransaction(channel)
-        channel.connection.send(replies.tx_select_ok(channel.number))
+        channel.answer(methods.TxSelectOk())
         return
     if not isinstance(method, (methods.TxCommit, methods.TxRollback)):
         _refuse_unknown()

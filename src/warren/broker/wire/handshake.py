@@ -6,17 +6,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from warren.amqp import replies
+from warren.amqp import methods
 from warren.amqp.constants import CONNECTION_TUNE, FRAME_MIN_SIZE, PROTOCOL_HEADER, PUBLISHER
 from warren.amqp.fields import Field, Table, decode_table, table_of
-from warren.amqp.methods import (
-    ConnectionClose,
-    ConnectionOpen,
-    ConnectionStartOk,
-    ConnectionTuneOk,
-    ConnectionUpdateSecret,
-    Method,
-)
+from warren.amqp.replies import frame
 from warren.broker.rules.access import is_loopback
 from warren.broker.session.connection import Connection
 from warren.broker.session.intake import Intake
@@ -85,7 +78,7 @@ class Handshake:
         key = (node.settings.cluster_name, mechanisms)
         start = node.greetings.get(key)
         if start is None:
-            start = replies.connection_start(self._server_properties(), mechanisms)
+            start = frame(0, methods.ConnectionStart(0, 9, self._server_properties(), mechanisms.encode(), b"en_US"))
             node.greetings = {key: start}
         return start
 
@@ -106,16 +99,16 @@ class Handshake:
         properties["capabilities"] = Field("F", table_of(dict.fromkeys(_CAPABILITIES, True)))
         return properties
 
-    def handle(self, method: Method) -> None:
-        if isinstance(method, ConnectionClose) and self._intake.state == _OPEN:
+    def handle(self, method: methods.Method) -> None:
+        if isinstance(method, methods.ConnectionClose) and self._intake.state == _OPEN:
             self.connection.closed_by_client()
-        elif isinstance(method, ConnectionUpdateSecret) and self._intake.state == _OPEN:
+        elif isinstance(method, methods.ConnectionUpdateSecret) and self._intake.state == _OPEN:
             self._update_secret()
-        elif isinstance(method, ConnectionStartOk) and self._intake.state == _STARTING:
+        elif isinstance(method, methods.ConnectionStartOk) and self._intake.state == _STARTING:
             self._start_ok(method)
-        elif isinstance(method, ConnectionTuneOk) and self._intake.state == _TUNING:
+        elif isinstance(method, methods.ConnectionTuneOk) and self._intake.state == _TUNING:
             self._tune_ok(method)
-        elif isinstance(method, ConnectionOpen) and self._intake.state == _OPENING:
+        elif isinstance(method, methods.ConnectionOpen) and self._intake.state == _OPENING:
             self._open(method)
         else:
             raise ChannelError(f"unexpected method in connection state {self._intake.state}")
@@ -130,7 +123,7 @@ class Handshake:
 
     # -- login -----------------------------------------------------------------------------------------------------
 
-    def _start_ok(self, method: ConnectionStartOk) -> None:
+    def _start_ok(self, method: methods.ConnectionStartOk) -> None:
         connection = self.connection
         connection.client_properties = method.client_properties
         capabilities = method.client_properties.get("capabilities")
@@ -200,7 +193,7 @@ class Handshake:
         connection.user = user
         settings = node.settings
         self._intake.state = _TUNING
-        connection.send(replies.tune(settings.channel_max, settings.frame_max, settings.heartbeat))
+        connection.answer(methods.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
 
     def _refuse_login(self, why: str) -> None:
         connection = self.connection
@@ -213,7 +206,7 @@ class Handshake:
 
     # -- tuning and opening ----------------------------------------------------------------------------------------
 
-    def _tune_ok(self, method: ConnectionTuneOk) -> None:
+    def _tune_ok(self, method: methods.ConnectionTuneOk) -> None:
         connection = self.connection
         settings = connection.node.settings
         _check_negotiated("frame_max", method.frame_max, FRAME_MIN_SIZE, settings.frame_max)
@@ -223,7 +216,7 @@ class Handshake:
         connection.heartbeat = method.heartbeat
         self._intake.state = _OPENING
 
-    def _open(self, method: ConnectionOpen) -> None:
+    def _open(self, method: methods.ConnectionOpen) -> None:
         connection = self.connection
         node = connection.node
         name = method.virtual_host
@@ -239,7 +232,7 @@ class Handshake:
         connection.numbering = Numbering.of(connection.user, connection.client_properties)
         connection.opened(vhost)
         connection.wire.opened()
-        connection.send(replies.open_ok())
+        connection.answer(methods.ConnectionOpenOk())
         connection.node.opened(connection)
 
     # -- a new secret ----------------------------------------------------------------------------------------------
@@ -253,7 +246,7 @@ class Handshake:
             raise NotAllowed("New secret was refused by one of the backends")
         for channel in connection.channels.values():
             channel.cancel_unreadable()
-        connection.send(replies.update_secret_ok())
+        connection.answer(methods.ConnectionUpdateSecretOk())
 
 
 def _plain(response: bytes) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.amqp import replies
 from warren.amqp.constants import (
     BASIC_ACK,
     BASIC_NACK,
@@ -26,6 +25,7 @@ from warren.amqp.constants import (
     FRAME_HEARTBEAT,
     FRAME_METHOD,
 )
+from warren.amqp.methods import ConnectionCloseOk
 from warren.broker.consume import settle
 from warren.broker.publish.burial import bury_dead_letters
 from warren.broker.queue.outlet import CLOSED, CLOSING, RUNNING
@@ -254,7 +254,7 @@ class Reader(Intake):
 
     def _read_while_closing(self, number: i64, method_id: i64) -> None:
         if number == 0 and method_id == CONNECTION_CLOSE:
-            self.connection.send(replies.close_ok())
+            self.connection.answer(ConnectionCloseOk())
         elif number == 0 and method_id == CONNECTION_CLOSE_OK:
             self.connection.end()
 

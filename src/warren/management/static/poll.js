@@ -48,3 +48,14 @@ export class Poller {
     if (this.aborter === aborter && !document.hidden) this.timer = setTimeout(() => this.now(), rest);
   }
 }
+
+// An element with a `poller` that asks while it is on the page.
+export class Polling extends HTMLElement {
+  connectedCallback() {
+    this.poller.start();
+  }
+
+  disconnectedCallback() {
+    this.poller.stop();
+  }
+}

@@ -27,6 +27,11 @@ export function listOf(resource) {
   return session.vhost === "" ? at(resource) : at(resource, session.vhost);
 }
 
+// The same where the API has the virtual host first.
+export function ofVhost(resource) {
+  return session.vhost === "" ? at(resource) : at("vhosts", session.vhost, resource);
+}
+
 // Where something new goes when nobody says otherwise.
 export function vhostForNew() {
   return session.vhost || (session.vhosts.includes("/") ? "/" : (session.vhosts[0] ?? "/"));

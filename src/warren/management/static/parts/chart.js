@@ -6,10 +6,20 @@ import { time } from "../format.js";
 
 const HEIGHT = 190;
 const NARROWEST = 30;
+// Lines that several views have.
+export const TRAFFIC = [
+  { name: "publish", label: "in", color: "--series-1" },
+  { name: "deliver", label: "out", color: "--series-2" },
+];
+export const DEPTH = [
+  { name: "ready", label: "ready", color: "--series-4" },
+  { name: "unacked", label: "unacknowledged", color: "--series-5" },
+];
 const FONT = "11px Inter, system-ui, sans-serif";
 
 class Chart extends HTMLElement {
-  // lines: [{name, label, color: "--series-1", dash}], `format` for the axis and the legend, `seconds` shown.
+  // lines: [{name, label, color: "--series-1", dash}], the first of them filled; `format` for the axis and the legend,
+  // `seconds` shown.
   setUp({ title, about, lines, format, seconds = 300, minimum = 1, steps }) {
     Object.assign(this, { title_: title, lines, format, seconds, minimum, steps, plot: null });
     this.place = h("div", { class: "plot", "aria-hidden": "true" });
@@ -100,7 +110,7 @@ class Chart extends HTMLElement {
           values: (_, marks) => marks.map((mark) => this.format(mark)),
         },
       ],
-      series: [{}, ...this.lines.map((line) => lineOptions(line, color(line.color)))],
+      series: [{}, ...this.lines.map((line, index) => lineOptions(line, color(line.color), index === 0))],
     };
   }
 
@@ -112,13 +122,13 @@ class Chart extends HTMLElement {
   }
 }
 
-function lineOptions(line, stroke) {
+function lineOptions(line, stroke, isFilled) {
   return {
     label: line.label,
     stroke,
     width: line.dash ? 1.5 : 2,
     dash: line.dash ? [5, 5] : undefined,
-    fill: line.filled ? `${stroke}22` : undefined,
+    fill: isFilled ? `${stroke}22` : undefined,
     points: { show: false },
     spanGaps: false,
   };

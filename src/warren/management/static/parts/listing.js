@@ -4,17 +4,19 @@
 import { get, withQuery } from "../api.js";
 import { fill, h, newId, setText } from "../dom.js";
 import { number, plural } from "../format.js";
-import { Poller } from "../poll.js";
+import { Poller, Polling } from "../poll.js";
 import { notice } from "./notice.js";
 import { table } from "./table.js";
 
 const PAGE_SIZE = 50;
 const TYPING_MS = 150;
 
-class Listing extends HTMLElement {
+class Listing extends Polling {
   // path() is asked each time; `noun` is what one item is called; `empty` is said, or made, when there is none.
-  setUp({ path, noun, nouns = `${noun}s`, caption, columns, key, sort, reverse, empty, filterable = true, onItems }) {
+  setUp({ path, noun, nouns = `${noun}s`, columns, sort, reverse, empty, filterable = true, onItems }) {
     Object.assign(this, { path, noun, nouns, empty, onItems, page: 1, filter: "" });
+    const caption = nouns[0].toUpperCase() + nouns.slice(1);
+    const key = ({ user, vhost, exchange, name }) => JSON.stringify([user, vhost, exchange, name]);
     this.table = table({ caption, columns, key, sort, reverse });
     this.table.addEventListener("sort", () => this.again(1));
     this.count = h("p", { class: "count", role: "status" });
@@ -28,14 +30,6 @@ class Listing extends HTMLElement {
       (error) => this.fail(error),
     );
     return this;
-  }
-
-  connectedCallback() {
-    this.poller.start();
-  }
-
-  disconnectedCallback() {
-    this.poller.stop();
   }
 
   makeFilter() {

@@ -3,7 +3,7 @@
 
 import { h } from "../dom.js";
 import { plain } from "../format.js";
-import { Poller } from "../poll.js";
+import { Poller, Polling } from "../poll.js";
 import { notice } from "./notice.js";
 
 export function heading(title, ...actions) {
@@ -42,12 +42,17 @@ export function empty(text, ...more) {
   return h("div", { class: "empty" }, h("p", null, text), more);
 }
 
+// In place of a view that only administrators may see.
+export function closed(title, why) {
+  return h("div", null, heading(title), empty(why));
+}
+
 export function link(text, ...address) {
   return h("a", { href: `#/${address.map(encodeURIComponent).join("/")}` }, text);
 }
 
 // <warren-live>: `load(signal)` asks, `show(answer)` shows, and what goes wrong is said on top.
-class Live extends HTMLElement {
+class Live extends Polling {
   setUp({ load, show, children }) {
     this.problem = notice();
     this.append(this.problem, ...children);
@@ -61,14 +66,6 @@ class Live extends HTMLElement {
         this.problem.say(error.status === 404 ? "This is not there, or no longer." : `${error.message} Trying again.`),
     );
     return this;
-  }
-
-  connectedCallback() {
-    this.poller.start();
-  }
-
-  disconnectedCallback() {
-    this.poller.stop();
   }
 
   again() {

@@ -7,19 +7,14 @@ import { ask, confirm } from "../parts/dialog.js";
 import { listing } from "../parts/listing.js";
 import { menuButton } from "../parts/menu.js";
 import { attempt, tell } from "../parts/notice.js";
-import { badge, button, empty, heading, section } from "../parts/view.js";
-import { isAdministrator, session, vhostForNew } from "../session.js";
+import { badge, button, closed, heading, section } from "../parts/view.js";
+import { isAdministrator, ofVhost, session, vhostForNew } from "../session.js";
 
 const TAGS = "administrator, monitoring, policymaker, management; several with commas, or none";
 
 export function accessView() {
   if (!isAdministrator())
-    return h(
-      "div",
-      null,
-      heading("Users"),
-      empty("Users and permissions are shown to administrators. You can change nothing here as this user."),
-    );
+    return closed("Users", "Users and permissions are shown to administrators. You can change nothing here as this user.");
   const again = () => [users, permissions, topics, vhosts].forEach((list) => list.again());
   const then = (action) => async () => (await action()) && again();
   const users = userList(again);
@@ -53,8 +48,6 @@ function userList(again) {
   return listing({
     path: () => at("users"),
     noun: "user",
-    caption: "Users",
-    key: (user) => user.name,
     sort: "name",
     empty: "There are no users.",
     columns: [
@@ -118,10 +111,8 @@ async function deleteUser({ name }) {
 
 function permissionList(again) {
   return listing({
-    path: () => (session.vhost === "" ? at("permissions") : at("vhosts", session.vhost, "permissions")),
+    path: () => ofVhost("permissions"),
     noun: "permission",
-    caption: "Permissions",
-    key: ({ user, vhost }) => JSON.stringify([user, vhost]),
     sort: "user",
     filterable: false,
     empty: "Nobody may do anything yet.",
@@ -192,10 +183,8 @@ async function deletePermission({ user, vhost }) {
 
 function topicList() {
   return listing({
-    path: () => (session.vhost === "" ? at("topic-permissions") : at("vhosts", session.vhost, "topic-permissions")),
+    path: () => ofVhost("topic-permissions"),
     noun: "topic permission",
-    caption: "Topic permissions",
-    key: ({ user, vhost, exchange }) => JSON.stringify([user, vhost, exchange]),
     sort: "user",
     filterable: false,
     empty: "No routing keys are restricted. A user's menu sets topic permissions.",
@@ -227,8 +216,6 @@ function vhostList(again) {
   return listing({
     path: () => at("vhosts"),
     noun: "virtual host",
-    caption: "Virtual hosts",
-    key: (vhost) => vhost.name,
     sort: "name",
     empty: "There are no virtual hosts.",
     columns: [

@@ -7,25 +7,21 @@ import { confirm } from "../parts/dialog.js";
 import { listing } from "../parts/listing.js";
 import { attempt } from "../parts/notice.js";
 import { badge, button, heading, section } from "../parts/view.js";
-import { session } from "../session.js";
+import { ofVhost } from "../session.js";
 
 export function connectionsView() {
   const connections = listing({
-    path: () => (session.vhost === "" ? at("connections") : at("vhosts", session.vhost, "connections")),
+    path: () => ofVhost("connections"),
     noun: "connection",
-    caption: "Connections",
     columns: connectionColumns(() => connections.again()),
-    key: (connection) => connection.name,
     sort: "connected_at",
     reverse: true,
     empty: "Nobody is connected.",
   });
   const channels = listing({
-    path: () => (session.vhost === "" ? at("channels") : at("vhosts", session.vhost, "channels")),
+    path: () => ofVhost("channels"),
     noun: "channel",
-    caption: "Channels",
     columns: channelColumns(),
-    key: (channel) => channel.name,
     sort: "name",
     empty: "No channel is open.",
   });

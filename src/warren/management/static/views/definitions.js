@@ -1,12 +1,12 @@
 // #/definitions: everything that was declared as one document, out and in. The files are RabbitMQ's.
 
-import { at, get, post } from "../api.js";
+import { get, post } from "../api.js";
 import { fill, h, newId } from "../dom.js";
 import { number, plural } from "../format.js";
 import { confirm } from "../parts/dialog.js";
 import { attempt, notice, tellError } from "../parts/notice.js";
-import { button, empty, facts, heading, section } from "../parts/view.js";
-import { isAdministrator, session } from "../session.js";
+import { button, closed, facts, heading, section } from "../parts/view.js";
+import { isAdministrator, listOf, session } from "../session.js";
 
 // In the order in which people think of them; the rest of a document is counted as "other".
 const KINDS = [
@@ -24,11 +24,9 @@ const KINDS = [
 
 export function definitionsView() {
   if (!isAdministrator())
-    return h(
-      "div",
-      null,
-      heading("Definitions"),
-      empty("Definitions hold the users and their password hashes: only administrators may export and import them."),
+    return closed(
+      "Definitions",
+      "Definitions hold the users and their password hashes: only administrators may export and import them.",
     );
   return h(
     "div",
@@ -38,7 +36,6 @@ export function definitionsView() {
   );
 }
 
-const path = () => (session.vhost === "" ? at("definitions") : at("definitions", session.vhost));
 const scope = () => (session.vhost === "" ? "the whole broker" : `the virtual host ${session.vhost}`);
 
 function exporting() {
@@ -46,12 +43,12 @@ function exporting() {
   const counts = h("div");
   const run = async () => {
     try {
-      download(await get(path()));
+      download(await get(listOf("definitions")));
     } catch (error) {
       tellError(error);
     }
   };
-  get(path()).then(
+  get(listOf("definitions")).then(
     (all) => fill(counts, countsOf(all)),
     (error) => problem.say(error.message),
   );
@@ -133,7 +130,7 @@ function showFile(place, name, definitions) {
       action: "Import",
       danger: false,
     });
-    if (isSure) await attempt(() => post(path(), definitions), `${name} was imported.`);
+    if (isSure) await attempt(() => post(listOf("definitions"), definitions), `${name} was imported.`);
   };
   fill(place, h("h3", null, name), countsOf(definitions), button("Import", run, "primary"));
 }

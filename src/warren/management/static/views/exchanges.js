@@ -16,9 +16,7 @@ export function exchangesView() {
   const list = listing({
     path: () => listOf("exchanges"),
     noun: "exchange",
-    caption: "Exchanges",
     columns: columns(() => list.again()),
-    key: (exchange) => JSON.stringify([exchange.vhost, exchange.name]),
     sort: "name",
     empty: "There are no exchanges.",
   });

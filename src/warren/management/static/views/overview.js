@@ -5,7 +5,7 @@ import { get, withQuery } from "../api.js";
 import { fill, h, setText } from "../dom.js";
 import { bytes, compact, duration, number, plural, rate, shortTime } from "../format.js";
 import { history } from "../history.js";
-import { chart } from "../parts/chart.js";
+import { DEPTH, TRAFFIC, chart } from "../parts/chart.js";
 import { mirrors } from "../parts/mirrors.js";
 import { notice } from "../parts/notice.js";
 import { empty, facts, heading, link, live, section } from "../parts/view.js";
@@ -140,46 +140,26 @@ function tiles() {
 }
 
 function charts() {
+  const rates = [
+    ...TRAFFIC,
+    { name: "ack", label: "acked", color: "--series-3" },
+    { name: "redeliver", label: "again", color: "--series-5" },
+  ];
+  const waits = [
+    { name: "latency", label: "publish to delivery, sampled", color: "--series-1" },
+    { name: "answer", label: "answers of the API", color: "--series-2" },
+  ];
   return [
-    chart({
-      title: "Message rates",
-      format: rate,
-      seconds,
-      minimum: 5,
-      lines: [
-        { name: "publish", label: "in", color: "--series-1", filled: true },
-        { name: "deliver", label: "out", color: "--series-2" },
-        { name: "ack", label: "acked", color: "--series-3" },
-        { name: "redeliver", label: "again", color: "--series-5" },
-      ],
-    }),
-    chart({
-      title: "Depth of all queues",
-      format: compact,
-      seconds,
-      minimum: 10,
-      lines: [
-        { name: "ready", label: "ready", color: "--series-4", filled: true },
-        { name: "unacked", label: "unacknowledged", color: "--series-5" },
-      ],
-    }),
-    chart({
-      title: "Latency",
-      format: shortTime,
-      seconds,
-      minimum: 5,
-      lines: [
-        { name: "latency", label: "publish to delivery, sampled", color: "--series-1", filled: true },
-        { name: "answer", label: "answers of the API", color: "--series-2" },
-      ],
-    }),
+    chart({ title: "Message rates", format: rate, seconds, minimum: 5, lines: rates }),
+    chart({ title: "Depth of all queues", format: compact, seconds, minimum: 10, lines: DEPTH }),
+    chart({ title: "Latency", format: shortTime, seconds, minimum: 5, lines: waits }),
     chart({
       title: "Memory",
       format: bytes,
       seconds,
       minimum: MIB,
       steps: Array.from({ length: 20 }, (_, power) => MIB * 2 ** power),
-      lines: [{ name: "memory", label: "used", color: "--series-3", filled: true }],
+      lines: [{ name: "memory", label: "used", color: "--series-3" }],
     }),
   ];
 }

@@ -123,7 +123,7 @@ function charts() {
       format: compact,
       seconds: CHART_SECONDS,
       minimum: 5,
-      lines: [{ name, label: "now", color, filled: true }],
+      lines: [{ name, label: "now", color }],
     });
   return [one("Rows a second", "rate", "--series-2"), one("Lag in rows", "lag", "--series-4")];
 }

@@ -44,8 +44,6 @@ function policyList(kind) {
     path: () => listOf(kind),
     noun: KINDS[kind].title,
     nouns: KINDS[kind].title.replace(/y$/, "ies"),
-    caption: kind === "policies" ? "Policies" : "Operator policies",
-    key: ({ vhost, name }) => JSON.stringify([vhost, name]),
     sort: "priority",
     reverse: true,
     empty:

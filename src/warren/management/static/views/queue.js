@@ -8,7 +8,7 @@ import { fill, h, setText } from "../dom.js";
 import { bytes, compact, number, rate, shortTime } from "../format.js";
 import { Growth, Series, waitingTime } from "../history.js";
 import { bindingTable, sourceOf } from "../parts/bindings.js";
-import { chart } from "../parts/chart.js";
+import { DEPTH, TRAFFIC, chart } from "../parts/chart.js";
 import { messageBrowser } from "../parts/messages.js";
 import { table } from "../parts/table.js";
 import { button, empty, facts, heading, live, section, table as factsOf } from "../parts/view.js";
@@ -99,35 +99,13 @@ function figures() {
 function pictures() {
   const series = new Series(["publish", "deliver", "ack", "ready", "unacked", "wait"]);
   const growth = new Growth();
+  const seconds = 120;
+  const rates = [...TRAFFIC, { name: "ack", label: "acknowledged", color: "--series-3" }];
+  const waits = [{ name: "wait", label: "estimate: depth ÷ rate out", color: "--series-1" }];
   const charts = [
-    chart({
-      title: "Rates",
-      format: rate,
-      seconds: 120,
-      minimum: 5,
-      lines: [
-        { name: "publish", label: "in", color: "--series-1", filled: true },
-        { name: "deliver", label: "out", color: "--series-2" },
-        { name: "ack", label: "acknowledged", color: "--series-3" },
-      ],
-    }),
-    chart({
-      title: "Depth",
-      format: compact,
-      seconds: 120,
-      minimum: 10,
-      lines: [
-        { name: "ready", label: "ready", color: "--series-4", filled: true },
-        { name: "unacked", label: "unacknowledged", color: "--series-5" },
-      ],
-    }),
-    chart({
-      title: "Wait in the queue",
-      format: shortTime,
-      seconds: 120,
-      minimum: 5,
-      lines: [{ name: "wait", label: "estimate: depth ÷ rate out", color: "--series-1", filled: true }],
-    }),
+    chart({ title: "Rates", format: rate, seconds, minimum: 5, lines: rates }),
+    chart({ title: "Depth", format: compact, seconds, minimum: 10, lines: DEPTH }),
+    chart({ title: "Wait in the queue", format: shortTime, seconds, minimum: 5, lines: waits }),
   ];
   const show = (queue) => {
     const now = Date.now() / 1000;

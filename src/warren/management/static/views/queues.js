@@ -13,9 +13,7 @@ export function queuesView() {
   const list = listing({
     path: () => listOf("queues"),
     noun: "queue",
-    caption: "Queues",
     columns: columns(() => list.again()),
-    key: (queue) => JSON.stringify([queue.vhost, queue.name]),
     sort: "messages",
     reverse: true,
     empty: "There are no queues yet. A client declares one, or you do with the button above.",

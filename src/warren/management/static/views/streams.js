@@ -13,9 +13,7 @@ export function streamsView() {
   const list = listing({
     path: () => withQuery(listOf("queues"), { type: "stream" }),
     noun: "stream",
-    caption: "Streams",
     columns: columns(),
-    key: ({ vhost, name }) => JSON.stringify([vhost, name]),
     sort: "name",
     empty:
       "There are no streams yet. A stream is a queue that keeps its messages, so that many can read it, and again. " +
