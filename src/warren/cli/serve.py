@@ -109,7 +109,7 @@ async def _live(config: Config, read: Callable[[], Config], output: Log) -> None
 
 async def _live_in_cluster(config: Config, read: Callable[[], Config], output: Log) -> None:
     # Loaded only now: most brokers are alone.
-    from warren.cluster import ClusterNode
+    from warren.cluster.node import ClusterNode
 
     node = ClusterNode(config)
 

@@ -1,0 +1,164 @@
+"""A node that leads: a whole broker (assembly.py), its followers, and the ways in which that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from warren.assembly import Assembly
+from warren.cluster.candidacy import Candidacy
+from warren.config import Config
+from warren.errors import WarrenError
+from warren.replication.election import Role
+from warren.server.etcd import EtcdError
+from warren.server.identity import Identity
+from warren.server.leadership import HEARTBEAT_MS, Leadership, now_ms
+from warren.server.membership import TRANSFER, nodes_of
+from warren.server.origin import ClientOrigin
+from warren.server.pacemaker import Pacemaker
+from warren.server.passwords import Passwords
+
+log = logging.getLogger("warren.cluster")
+
+# Seconds that followers have to take the last of it.
+_HAND_OVER: Final = 2.0
+
+
+class Leading:
+    """From an election to the end of its epoch; there may be many."""
+
+    def __init__(self, config: Config, identity: Identity, candidacy: Candidacy) -> None:
+        self._config = config
+        self._identity = identity
+        self._candidacy = candidacy
+        self._passwords = Passwords()
+        self.assembly: Assembly | None = None
+        self.leadership: Leadership | None = None
+        self._ticked_at = 0
+
+    async def begin(self) -> bool:
+        """False when the lead was lost before anybody was served."""
+        candidacy, member = self._candidacy, self._candidacy.member
+        if member.epoch > self._identity.epoch:
+            self._identity.remember_epoch(member.epoch)
+        assert member.view is not None
+        log.info("elected in epoch %d", member.epoch)
+        loop = asyncio.get_running_loop()
+        leadership = self.leadership = Leadership(member, set(member.view.members), candidacy.present(), loop)
+        assembly = Assembly(self._config, self._passwords, leadership, self._nodes)
+        every = self._config.lease_seconds / 3
+        pacemaker = Pacemaker(candidacy.new_etcd(), candidacy.desk.lease, every, leadership.is_recovered)
+        starting = asyncio.ensure_future(assembly.start())
+        while not starting.done():
+            # Meanwhile followers join, and the lease goes on.
+            candidacy.ask(is_changing=False, disk_stall=0.0)
+            leadership.tick()
+            if member.role is not Role.LEADER:
+                starting.cancel()
+            await asyncio.wait([starting], timeout=HEARTBEAT_MS / 1000 / 5)
+        pacemaker.stop()
+        if starting.cancelled() or starting.exception() is not None:
+            leadership.end()
+            self.leadership = None
+            if starting.cancelled():
+                candidacy.begin_anew()
+                return False
+            await starting
+        self.assembly = assembly
+        candidacy.tell({"role": "leader"})
+        return True
+
+    def disk_stall(self) -> float:
+        return 0.0 if self.assembly is None else self.assembly.server.disk_stall()
+
+    def has_failed(self) -> bool:
+        return self.assembly is not None and self.assembly.server.failure.done()
+
+    async def tick(self) -> bool:
+        """Now and then. False when another leads from here on, as an operator wished."""
+        leadership = self.leadership
+        if leadership is None or self.assembly is None or now_ms() - self._ticked_at < HEARTBEAT_MS:
+            return True
+        self._ticked_at = now_ms()
+        leadership.tick()
+        replicas, node = leadership.replicas, self.assembly.server.node
+        is_short = len(replicas.members) < self._config.min_in_sync
+        if is_short != node.alarms.get("replication", False):
+            node.set_alarm("replication", is_short)
+            node.host.wake()
+        self._candidacy.tell({"role": "leader", "epoch": replicas.epoch, "lag": leadership.lag()})
+        view = self._candidacy.member.view
+        if view is None or view.transfer is None:
+            return True
+        try:
+            return not await self._transfer(view.transfer, replicas.members)
+        except EtcdError as error:
+            # The wish stands there until it can be granted.
+            log.warning("%s", error)
+            return True
+
+    async def _transfer(self, to: str, members: set[str]) -> bool:
+        others = members - {self._identity.uuid}
+        is_possible = to in others if to else bool(others)
+        if not to or not is_possible:
+            # One for a certain node stays until that one leads, so that others leave the place to it.
+            await self._candidacy.forget(TRANSFER)
+        if to == self._identity.uuid:
+            return False
+        if not is_possible:
+            log.warning("%s is not in sync, so this node goes on leading", to or "nobody else")
+            return False
+        await self.hand_over()
+        self._candidacy.hold_back()
+        self._candidacy.begin_anew()
+        return True
+
+    async def hand_over(self) -> None:
+        """In order: clients are told, everything is everywhere, then the place is free."""
+        assembly, leadership = self.assembly, self.leadership
+        if assembly is None or leadership is None:
+            return
+        await assembly.stop()
+        leadership.pump()
+        await leadership.wait_mirrored(_HAND_OVER)
+        self._candidacy.member.resign()
+        await self._candidacy.give_back_lease()
+        # Its followers hear of it by the end of their connections, and look at once who leads.
+        leadership.end()
+        self.assembly = self.leadership = None
+
+    async def stop(self) -> None:
+        """Another may lead already: nothing more is said to anybody."""
+        assembly, leadership = self.assembly, self.leadership
+        assert assembly is not None
+        assert leadership is not None
+        leadership.is_over = True
+        assembly.server.give_up()
+        await assembly.stop(0)
+        leadership.end()
+        self.assembly = self.leadership = None
+        failure = assembly.server.failure.result() if assembly.server.failure.done() else None
+        if isinstance(failure, OSError):
+            raise WarrenError(f"the data folder failed: {failure}") from failure
+        self._candidacy.files_changed()
+        self._candidacy.begin_anew()
+
+    def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
+        """A client that came by way of a follower."""
+        if self.assembly is None:
+            transport.close()
+        else:
+            self.assembly.server.adopt(transport, origin, data)
+
+    def _nodes(self) -> list[dict[str, object]]:
+        """As the leader knows them now."""
+        leadership, keys = self.leadership, self._candidacy.desk.keys
+        if keys is None or leadership is None:
+            return []
+        nodes, lag = nodes_of(keys), leadership.lag()
+        for node in nodes:
+            uuid = str(node["uuid"])
+            node["in_sync"] = uuid in leadership.replicas.members
+            node["lag_ops"], node["lag_bytes"] = lag.get(uuid, {}).get("ops", 0), lag.get(uuid, {}).get("bytes", 0)
+        return nodes
