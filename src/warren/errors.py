@@ -42,11 +42,6 @@ class HardError(AmqpError):
     """Closes the connection."""
 
 
-class ContentTooLarge(SoftError):
-    code = 311
-    name = "CONTENT_TOO_LARGE"
-
-
 class AccessRefused(SoftError):
     code = 403
     name = "ACCESS_REFUSED"
@@ -70,11 +65,6 @@ class PreconditionFailed(SoftError):
 class ConnectionForced(HardError):
     code = 320
     name = "CONNECTION_FORCED"
-
-
-class InvalidPath(HardError):
-    code = 402
-    name = "INVALID_PATH"
 
 
 class LoginRefused(HardError):

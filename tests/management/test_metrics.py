@@ -114,6 +114,19 @@ def value_of(api: Asking, name: str, **labels: str) -> float:
     raise AssertionError(f"no {name} {labels}")
 
 
+def test_a_stream_counts_as_the_api_shows_it(api: Asking, channel: BlockingChannel) -> None:
+    channel.queue_declare("held", durable=True, arguments={"x-queue-type": "stream"})
+    for _ in range(5):
+        channel.basic_publish("", "held", b"four")
+    channel.basic_qos(prefetch_count=9)
+    next(channel.consume("held", arguments={"x-stream-offset": "first"}))
+    shown = api.get("/api/queues/%2F/held").json
+    assert (shown["messages"], shown["messages_unacknowledged"], shown["consumer_capacity"]) == (5, 5, 1.0)
+    for name, value in (("messages", 5), ("messages_unacked", 5), ("consumer_capacity", 1)):
+        assert value_of(api, f"rabbitmq_queue_{name}", queue="held") == value
+    channel.cancel()
+
+
 def test_what_happens_is_counted(api: Asking, channel: BlockingChannel) -> None:
     before = value_of(api, "rabbitmq_global_messages_received_total", protocol="amqp091")
     channel.queue_declare("counted")

@@ -195,9 +195,9 @@ class Leading:
         if definitions.restore(self.broker, rows):
             raise Violation("definitions cannot be restored")
         self.broker.start_recording()
-        self.store.forget_deleted()
-        if self.store.unclaimed():
-            raise Violation(f"{self.store.unclaimed()} belong to nobody")
+        self.store.unclaimed.forget_deleted()
+        if self.store.unclaimed.lines():
+            raise Violation(f"{self.store.unclaimed.lines()} belong to nobody")
         self.missing_members_since(world.clock.now)
         if "/" not in self.broker.vhosts:
             self.broker.add_vhost("/", "")

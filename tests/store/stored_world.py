@@ -94,7 +94,7 @@ class StoredWorld:
         for name, (incarnation, arguments) in self.definitions.items():
             self.vhost.add_queue(name, True, False, table_of(arguments), incarnation)
         self.node.start_recording()
-        self.store.forget(self.store.incarnations())
+        self.store.unclaimed.forget(self.store.unclaimed.incarnations())
 
     @property
     def definitions(self) -> Definitions:

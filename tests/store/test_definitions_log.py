@@ -296,6 +296,6 @@ def test_the_deletion_of_a_queue_is_remembered_until_the_message_log_says_it(kee
     keeper.sync()
     keeper.log.put("queue", ("/", "q"), queue("q", "second"))
     again = keeper.restarted()
-    assert again.store.deleted == {"first": True}
+    assert again.store.unclaimed.deleted == {"first": True}
     # Nothing of it is in the message log.
-    assert again.restarted().store.deleted == {}
+    assert again.restarted().store.unclaimed.deleted == {}

@@ -52,7 +52,7 @@ def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Node]:
     assert store.log_lines == []
     node = Node(LoggingHost(), Settings(), store.definitions, store, START + MINUTE)
     assert definitions.restore(node, rows) == []
-    assert store.unclaimed() == []
+    assert store.unclaimed.lines() == []
     yield node
     store.close()
 

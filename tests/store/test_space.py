@@ -41,7 +41,7 @@ def test_a_deleted_queue_stays_deleted_however_the_files_of_it_come_and_go() -> 
         world.roll()
         world.settle_down()
         world = world.restarted(SimulatedDisk(world.disk.kill().files()))
-        assert world.store.unclaimed() == []
+        assert world.store.unclaimed.lines() == []
         assert world.lines == []
     assert world.drain("kept") == [f"k{FILLER}"]
 

@@ -27,14 +27,7 @@ BODY_HARD_MAX: Final = 536870912
 # Ten years in milliseconds: the largest TTL and x-expires.
 MAX_EXPIRY_MS: Final = 315_360_000_000
 
-CLASS_CONNECTION: Final = 10
-CLASS_CHANNEL: Final = 20
-CLASS_ACCESS: Final = 30
-CLASS_EXCHANGE: Final = 40
-CLASS_QUEUE: Final = 50
 CLASS_BASIC: Final = 60
-CLASS_CONFIRM: Final = 85
-CLASS_TX: Final = 90
 
 CONNECTION_START: Final = 10 << 16 | 10
 CONNECTION_START_OK: Final = 10 << 16 | 11

@@ -69,7 +69,6 @@ class Node(House):
         self.latency = self.watch.latency
         self.global_parameters: dict[str, object] = {}
         self._connection_count = 0
-        self.is_stopping = False
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -121,7 +120,6 @@ class Node(House):
         return connection
 
     def begin_shutdown(self, reason: str) -> None:
-        self.is_stopping = True
         for connection in list(self.connections.values()):
             if connection.stage == RUNNING:
                 connection.close_by_admin(f"broker forced connection closure with reason '{reason}'")

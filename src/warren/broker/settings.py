@@ -34,7 +34,3 @@ class Settings:
     default_vhost: str = "/"
     default_user: str = "guest"
     default_password: str = "guest"
-    # Dotted names "package.module:Class".
-    interceptors: list[str] = field(default_factory=list)
-    exchange_decorators: list[str] = field(default_factory=list)
-    queue_decorators: list[str] = field(default_factory=list)

@@ -32,10 +32,12 @@ QUEUES: Final[Sequence[Family]] = (
     Family("queue_coarse_metrics", "queue_messages_unacked", "Messages delivered and not yet acknowledged",
            lambda queue: queue.unacked),
     Family("queue_coarse_metrics", "queue_messages", "Sum of ready and unacknowledged messages",
-           lambda queue: queue.backing.length + queue.unacked),
+           lambda queue: queue.count()),
     Family("queue_consumer_count", "queue_consumers", "Consumers on a queue", lambda queue: queue.consumers.count),
-    Family("queue_metrics", "queue_consumer_capacity", "1 while consumers could take more", lambda queue: _able(queue)),
-    Family("queue_metrics", "queue_consumer_utilisation", "Same as capacity", lambda queue: _able(queue)),
+    Family("queue_metrics", "queue_consumer_capacity", "1 while consumers could take more",
+           lambda queue: int(queue.is_keeping_up())),
+    Family("queue_metrics", "queue_consumer_utilisation", "Same as capacity",
+           lambda queue: int(queue.is_keeping_up())),
     Family("queue_metrics", "queue_messages_ram", "Ready and unacknowledged messages in memory",
            lambda queue: queue.backing.length - queue.backing.paged + queue.unacked),
     Family("queue_metrics", "queue_messages_ready_ram", "Ready messages in memory",
@@ -103,10 +105,6 @@ EXCHANGES: Final[Sequence[Family]] = (
 )  # fmt: skip
 
 GROUPS: Final = {each.group for families in (QUEUES, CHANNELS, CONNECTIONS, EXCHANGES) for each in families}
-
-
-def _able(queue: Queue) -> int:
-    return 1 if queue.consumers.count > 0 and queue.backing.length == 0 else 0
 
 
 @dataclass

@@ -86,7 +86,7 @@ def _operation(resource: Resource, method: str, handler: Handler) -> dict[str, A
         "summary": _summary(handler),
         "tags": [where],
         "parameters": [*_in_path(resource.path), *_in_query(method, handler)],
-        "responses": _responses(resource, method, handler),
+        "responses": _responses(method, handler),
     }
     if isinstance(resource, OpenResource):
         operation["security"] = []
@@ -131,7 +131,7 @@ def _is_listing(handler: Handler) -> bool:
     return handler.__name__.startswith("list_") and _function(handler) not in ANSWERS
 
 
-def _responses(resource: Resource, method: str, handler: Handler) -> dict[str, Any]:
+def _responses(method: str, handler: Handler) -> dict[str, Any]:
     answers = ANSWERS.get(_function(handler))
     if answers is None and method == "GET":
         answers = {200: {"oneOf": [list_of(OBJECT), _PAGE]} if _is_listing(handler) else OBJECT}

@@ -10,7 +10,6 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 TEXT: Final[Schema] = {"type": "string"}
 NUMBER: Final[Schema] = {"type": "integer"}
-AMOUNT: Final[Schema] = {"type": "number"}
 FLAG: Final[Schema] = {"type": "boolean"}
 OBJECT: Final[Schema] = {"type": "object"}
 ANYTHING: Final[Schema] = {}

@@ -15,7 +15,6 @@ from warren.client.session import CHANNEL, frame_of
 SEND_BYTES: Final = 64 * 1024
 # Of many keys and large bodies, only as many messages are prepared as fit in here.
 BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
-TRANSIENT: Final = 1
 PERSISTENT: Final = 2
 _STAMP: Final = struct.Struct("<q")
 

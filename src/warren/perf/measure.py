@@ -25,10 +25,6 @@ Figures: TypeAlias = dict[str, float]
 Watch: TypeAlias = Callable[[float, int], None]
 
 
-def watch_nothing(share: float, messages: int) -> None:
-    """For whoever needs no progress shown."""
-
-
 @dataclass(frozen=True)
 class Moment:
     at: float

@@ -94,8 +94,8 @@ class Server:
                 self._store = self._open_store(self._folder.path / MESSAGES)
             self.node = self._make_node()
             if self._store is not None:
-                self._store.forget_deleted()
-                for line in self._store.unclaimed():
+                self._store.unclaimed.forget_deleted()
+                for line in self._store.unclaimed.lines():
                     log.error(
                         "store: %s are kept, but no such queue is defined: restore the definitions, or give the "
                         "messages up with `warren store forget %s`",
@@ -193,9 +193,9 @@ class Server:
             found = FoundDefinitions(store.disk)
             if found.is_empty():
                 older = load_old(old) if old.exists() else []
-                if not older and store.unclaimed():
+                if not older and store.unclaimed.lines():
                     raise WarrenError(
-                        f"{folder.path} has messages of {len(store.unclaimed())} queues but no definitions: "
+                        f"{folder.path} has messages of {len(store.unclaimed.lines())} queues but no definitions: "
                         f"restore them from a backup, or move the folder {MESSAGES} away"
                     )
             rows = recover_definitions(store, older, found)

@@ -50,9 +50,9 @@ def sparse_segment(store: LogStore) -> Segment | None:
 
 def _is_waited_for(store: LogStore, segment: Segment) -> bool:
     """Some of it belongs to a queue that is not there, and may come to fetch it."""
-    if not store.recovered:
+    if not store.unclaimed.lanes:
         return False
-    waiting = {lane.number for lane in store.recovered.values()}
+    waiting = {lane.number for lane in store.unclaimed.lanes.values()}
     return any(run.lane in waiting for run in segment.runs)
 
 

@@ -118,10 +118,10 @@ def recover_definitions(store: LogStore, older: list[Row], found: FoundDefinitio
     folded = found.folded
     if found.is_empty():
         _take_rows(folded, older)
-    store.deleted = folded.deleted
+    store.unclaimed.deleted = folded.deleted
     number = found.last_number() + 1
     # Until the message log says so itself, which it does next.
-    base = folded.encode(number, [name for name in store.incarnations() if name in folded.deleted])
+    base = folded.encode(number, [name for name in store.unclaimed.incarnations() if name in folded.deleted])
     disk.replace(base_name(number), base)
     log = DefinitionsLog(store, number, len(base))
     for handle in log.begin_sync():

@@ -22,17 +22,17 @@ class Undefined:
         except OSError as error:
             raise WarrenError(f"{folder} cannot be opened: {error}") from error
         defined = {str(value["incarnation"]) for _, _, value in rows if "incarnation" in value}
-        for key in [key for key in self._store.recovered if key[2] in defined]:
-            del self._store.recovered[key]
+        for key in [key for key in self._store.unclaimed.lanes if key[2] in defined]:
+            del self._store.unclaimed.lanes[key]
         for incarnation in [name for name in self._store.streams.recovered if name in defined]:
             del self._store.streams.recovered[incarnation]
 
     def lines(self) -> list[str]:
-        return self._store.unclaimed()
+        return self._store.unclaimed.lines()
 
     def give_up(self) -> None:
         store = self._store
-        store.forget(store.incarnations())
+        store.unclaimed.forget(store.unclaimed.incarnations())
         store.write()
         while (work := store.begin_sync() or store.next_chore()) is not None:
             work.run(store.disk)

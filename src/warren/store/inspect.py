@@ -150,7 +150,7 @@ def _check(disk: ReadingDisk) -> StoreReport:
         report.segments.append(
             SegmentReport(segment.number, segment.size, segment.entries, segment.live, segment.indexed)
         )
-    for lane in store.recovered.values():
+    for lane in store.unclaimed.lanes.values():
         report.queues.append(_queue_report(store, lane))
     report.streams = check_streams(disk, report.damage, report.notes)
     found = FoundDefinitions(disk)

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.errands import Budget, Errand
+from warren.broker.queue.errands import Errand
 from warren.broker.queue.store import Store
 from warren.store.chores import Chore, SegmentChore, SyncJob
 from warren.store.definitions import BaseChore, DefinitionsLog
@@ -29,6 +29,7 @@ from warren.store.seen import SeenFile
 from warren.store.segment import SPARSE, LaneRun, Segment, segment_name
 from warren.store.segment_files import OUT_OF_DESCRIPTORS, SegmentFiles
 from warren.store.streams import StreamLogs
+from warren.store.unclaimed import Unclaimed
 from warren.store.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ class LogStore(Store):
         self.next_lane: i64 = 1
         # Sequences of this life of the store are above it, and those of all earlier lives below: none is given twice.
         self.sequence_base: i64 = 0
-        # What the log had when it was opened, until the queues come to fetch it.
-        self.recovered: dict[tuple[str, str, str, int], RecoveredLane] = {}
         self.log_lines: list[str] = []
         # Not yet handed to the operating system.
         self.pending = PendingRecords(self.active)
@@ -98,16 +97,15 @@ class LogStore(Store):
         self.is_mirrored = False
         # Who keeps messages only, as tests do, has no definitions here.
         self.definitions: DefinitionsLog | None = None
-        # The incarnations of queues of which the definitions say that they were deleted.
-        self.deleted: dict[str, bool] = {}
         # Streams have files of their own, which are written and synced together with the log.
         self.streams = StreamLogs(self, disk)
         self.seen = SeenFile(self)
+        self.unclaimed = Unclaimed(self)
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
     def open(self, queue: Queue, level: i64) -> Backing:
-        recovered = self.recovered.pop((queue.vhost, queue.name, queue.incarnation, level), None)
+        recovered = self.unclaimed.lanes.pop((queue.vhost, queue.name, queue.incarnation, level), None)
         if recovered is not None:
             lane = recovered.lane_for(self, queue)
         else:
@@ -131,7 +129,7 @@ class LogStore(Store):
             again = RecoveredLane(lane.payload())
             for segment in [segment for segment in self.segments.values() if segment.live > 0]:
                 again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
-            self.recovered[again.key] = again
+            self.unclaimed.lanes[again.key] = again
 
     def delete(self, queue: Queue) -> Errand:
         gone: dict[int, bool] = {}
@@ -356,41 +354,6 @@ class LogStore(Store):
     def is_crowded(self) -> bool:
         """The heads of all queues together take too much memory: each keeps little."""
         return self.head_bytes > self.head_bytes_max
-
-    # -- after a restart -------------------------------------------------------------------------------------------
-
-    def unclaimed(self) -> list[str]:
-        """What no queue has asked for after a restart, told a line each where it is more than nothing."""
-        lines: list[str] = []
-        for recovered in self.recovered.values():
-            count = recovered.count(self)
-            if count > 0:
-                lines.append(f"{count} messages of queue '{recovered.name}' in vhost '{recovered.vhost}'")
-        for stream in self.streams.recovered.values():
-            if stream.count() > 0:
-                lines.append(f"{stream.count()} messages of stream '{stream.name}' in vhost '{stream.vhost}'")
-        return lines
-
-    def incarnations(self) -> list[str]:
-        """Of the queues that the log had messages of when it was opened, as far as nobody has asked for them."""
-        return [*{lane.incarnation: True for lane in self.recovered.values()}, *self.streams.recovered]
-
-    def forget(self, incarnations: list[str]) -> None:
-        """Their queues are gone for good."""
-        gone = [key for key, recovered in self.recovered.items() if recovered.incarnation in incarnations]
-        removal = self.forget_lanes({int(self.recovered.pop(key).number): True for key in gone})
-        # Nobody is served yet, or an operator waits for it: all of it at once.
-        while not removal.step(Budget()):
-            pass
-        self.streams.forget(incarnations)
-        for segment in list(self.segments.values()):
-            self.upkeep.consider(segment)
-
-    def forget_deleted(self) -> None:
-        """What the crash did not leave time for. Others stay, until somebody who has their definition asks for them."""
-        self.forget([incarnation for incarnation in self.incarnations() if incarnation in self.deleted])
-        self.seen.forget_all_but(self.incarnations())
-        self.deleted = {}
 
     # -- file work -------------------------------------------------------------------------------------------------
 

@@ -380,7 +380,7 @@ def _gather_lanes(store: LogStore) -> None:
     deleted = {number for segment in store.segments.values() for number in segment.deleted_lanes}
     for number, lane in lanes.items():
         if lane.durable and number not in deleted:
-            store.recovered[lane.key] = lane
+            store.unclaimed.lanes[lane.key] = lane
     for segment in store.segments.values():
         _gather_notes(store, segment, {number: lane for number, lane in lanes.items() if number not in deleted})
 
