@@ -565,17 +565,63 @@ def test_a_queue_with_very_many_bindings_is_there_until_it_is_gone(slow: World) 
     assert slow.vhost.exchanges["x"].bindings == {}
 
 
-def test_a_queue_that_was_to_go_only_if_it_is_empty_stays_if_something_came_meanwhile(slow: World) -> None:
-    channel, other = slow.channel(), slow.channel()
+def much_bound(slow: World) -> ChannelClient:
+    channel = slow.channel()
     channel.declare_exchange("x", "direct")
     channel.declare("q")
     for number in range(LOTS):
         slow.vhost.add_binding("x", "queue", "q", f"k{number}", {})
-    begin(channel, methods.QueueDelete(queue="q", if_empty=True))
-    other.client.connection.feed(publish_frames(1, b"kept", "q"))
+    return channel
+
+
+def sent(client: ChannelClient, *asked: methods.Method) -> list[str]:
+    """What is answered in the same turn."""
+    client.client.connection.feed(b"".join(frame(method, 1) for method in asked))
+    client.client.world.node.flush()
+    return client.names()
+
+
+@pytest.mark.parametrize("condition", ["if_empty", "if_unused"])
+def test_a_queue_that_goes_if_nobody_uses_it_is_there_for_nobody_while_its_bindings_go(
+    slow: World, condition: str
+) -> None:
+    channel, other = much_bound(slow), slow.channel()
+    other.confirm()
+    asked: list[methods.Method] = [
+        methods.BasicConsume(queue="q"),
+        methods.BasicGet(queue="q"),
+        methods.QueueDeclare(queue="q", passive=True),
+        methods.QueueBind(queue="q", exchange="x", routing_key="k"),
+    ]
+    others = [slow.channel() for _ in asked]
+    begin(channel, methods.QueueDelete(queue="q", if_empty=condition == "if_empty", if_unused=condition == "if_unused"))
+    for exchange, key in (("", "q"), ("x", "k1999")):
+        other.client.connection.feed(publish_frames(1, b"late", key, exchange))
+    slow.node.flush()
+    assert slow.queue("q").backing.length == 0
+    assert other.confirms() in ([("ack", 2, True)], [("ack", 1, False), ("ack", 2, False)])
+    for late, method in zip(others, asked, strict=True):
+        assert sent(late, method) == ["channel.close"]
+    # One more deletion finds nothing; who declares it gets a new one, when the old one is gone.
+    assert sent(other, methods.QueueDelete(queue="q"), methods.QueueDeclare(queue="q")) == ["queue.delete-ok"]
+    assert channel.names() == []
+    turns_of(slow)
     slow.flush()
-    assert channel.expect_close()[0] == 406
-    assert other.bodies_in("q") == [b"kept"]
+    assert channel.names() == ["queue.delete-ok"]
+    assert other.names() == ["queue.declare-ok"]
+    assert slow.vhost.exchanges["x"].bindings == {}
+    channel.publish(b"kept", "q")
+    assert channel.bodies_in("q") == [b"kept"]
+
+
+def test_a_queue_in_use_keeps_every_binding(slow: World) -> None:
+    channel, other = much_bound(slow), slow.channel()
+    channel.publish(b"kept", "q")
+    assert channel.refused(methods.QueueDelete(queue="q", if_empty=True))[0] == 406
+    other.consume("q")
+    again = slow.channel()
+    assert again.refused(methods.QueueDelete(queue="q", if_unused=True))[0] == 406
+    assert len(slow.vhost.bindings_to(slow.queue("q"))) == LOTS
 
 
 def test_small_messages_are_handed_out_in_several_turns(world: World) -> None:

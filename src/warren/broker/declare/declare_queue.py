@@ -9,6 +9,7 @@ from warren.amqp.fields import Table
 from warren.amqp.methods import QueueBind, QueueDeclare, QueueDelete, QueuePurge, QueueUnbind
 from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
+from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.settling import Purge
@@ -21,7 +22,7 @@ from warren.broker.rules.arguments import (
 )
 from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, integer, stream_size_problem
 from warren.broker.vhost.sweeps import Removal
-from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed
+from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed, SoftError
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -34,6 +35,10 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
         check_reply_address(channel.connection.node, name, channel.vhost.name)
         channel.connection.send(replies.queue_declare_ok(channel.number, name, 0, 1))
         return
+    existing = channel.vhost.queues.get(name)
+    if existing is not None and existing.deleted and not method.passive:
+        channel.connection.node.errands.begin(LateDeclare(channel, method, existing), channel.connection)
+        return
     queue = _passive(channel, name) if method.passive else _active(channel, method, name)
     queue.last_used = channel.connection.node.now
     queue.arm_idle()
@@ -42,6 +47,32 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
         channel.connection.send(
             replies.queue_declare_ok(channel.number, queue.name, queue.backing.length, queue.consumers.count)
         )
+
+
+class LateDeclare(Errand):
+    """A queue of that name is being deleted, and its bindings are not all gone: the new one comes after it."""
+
+    def __init__(self, channel: Channel, method: QueueDeclare, leaving: Queue) -> None:
+        super().__init__()
+        self._channel = channel
+        self._method = method
+        self._leaving = leaving
+
+    def step(self, budget: Budget) -> bool:
+        channel = self._channel
+        if channel.vhost.queues.get(self._leaving.name) is self._leaving:
+            return False
+        if not channel.is_closed:
+            try:
+                declare(channel, self._method)
+                channel.connection.hold(channel.connection.node.recorded)
+            except SoftError as error:
+                channel.fail(error, self._method.id)
+        return True
+
+    def failed(self) -> bool:
+        self._channel.connection.fail(InternalError("unexpected error"))
+        return True
 
 
 def _passive(channel: Channel, name: str) -> Queue:
@@ -183,7 +214,7 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "configure")
     queue = channel.vhost.queues.get(name)
-    if queue is None:
+    if queue is None or queue.deleted:
         if not method.no_wait:
             channel.connection.send(replies.queue_delete_ok(channel.number, 0))
         return
@@ -194,16 +225,12 @@ def delete(channel: Channel, method: QueueDelete) -> None:
             f"cannot delete {resource('queue', name, queue.vhost)}. "
             f"queue.delete operations with {flag} flag set are not supported by quorum queues"
         )
-    _check_idle(queue, method)
-    channel.vhost.begin_removal(ClientQueueRemoval(channel, queue, method), channel.connection)
-
-
-def _check_idle(queue: Queue, method: QueueDelete) -> None:
     what = resource("queue", queue.name, queue.vhost)
     if method.if_empty and queue.backing.length > 0:
         raise PreconditionFailed(f"{what} not empty")
     if method.if_unused and queue.consumers.count > 0:
         raise PreconditionFailed(f"{what} in use")
+    channel.vhost.begin_removal(ClientQueueRemoval(channel, queue, method), channel.connection)
 
 
 class ClientQueueRemoval(Removal):
@@ -213,16 +240,19 @@ class ClientQueueRemoval(Removal):
         self._queue = queue
         self._method = method
 
+        # While very many bindings go nothing may come of what was checked for: from now on it is there for nobody.
+        if method.if_empty or method.if_unused:
+            queue.deleted = True
+
     def finish(self) -> None:
         channel = self._channel
-        try:
-            # While very many bindings went, something may have come. Then they are gone and it stays.
-            _check_idle(self._queue, self._method)
-        except PreconditionFailed as error:
-            channel.fail(error, self._method.id)
-            return
         if not self._method.no_wait:
             channel.connection.send(replies.queue_delete_ok(channel.number, self._queue.backing.length))
         # Last: who deletes what it consumes from must hear delete-ok before basic.cancel, or py-amqp never takes it.
         super().finish()
         channel.connection.hold(channel.connection.node.recorded)
+
+    def failed(self) -> bool:
+        if self.vhost.queues.get(self._queue.name) is self._queue:
+            self._queue.deleted = False
+        return super().failed()
