@@ -434,8 +434,9 @@ class ClusterNode:
 
     async def _follow(self) -> None:
         if self._passage is None:
-            self._passage = Passage(self.identity.uuid, lambda: self.desk.secret, self._leader, self._calling)
-            await self._passage.open(self.config)
+            uuid = self.identity.uuid
+            self._passage = Passage(self.config, uuid, lambda: self.desk.secret, self._leader, self._calling)
+            self._passage.open()
         view, leader = self.member.view, self._leader()
         if view is not None and view.leader is None and self._following is not None:
             # It has given up, or was given up, and may not be able to say so.
