@@ -10,7 +10,10 @@ from tests.broker.harness import ChannelClient, World, frame, publish_frames
 from tests.faults.stalls import persistent
 from warren.amqp import methods
 from warren.amqp.fields import table_of
-from warren.broker.operate import administer
+from warren.amqp.properties import Properties
+from warren.broker.exchanges.delayed import DELAYED
+from warren.broker.operate import administer, relocate
+from warren.broker.publish.x_death import Address
 from warren.broker.queue.deadletter import LINE_LETTERS
 from warren.broker.queue.errands import UNITS, Budget, Errand
 from warren.broker.queue.fifo import HAND_OUT
@@ -462,6 +465,86 @@ def test_a_publish_to_very_many_queues_is_confirmed_when_it_is_in_all_of_them(sl
     assert all(slow.queue(f"q{number}").backing.length == 1 for number in range(1999))
 
 
+def test_dead_letters_come_to_very_many_queues_in_the_order_in_which_they_died(slow: World) -> None:
+    channel = wide_exchange(slow, LOTS)
+    channel.declare("grave", x_dead_letter_exchange="wide")
+    publish_numbers(slow, "grave", 1, 3)
+    for _ in range(3):
+        channel.get("grave")
+    begin(channel, *[methods.BasicReject(delivery_tag=tag, requeue=False) for tag in (1, 2, 3)])
+    slow.node.flush()
+    # Until it is everywhere, a letter has not left its queue.
+    assert slow.queue("q0").backing.length == 1
+    assert slow.queue("q1999").backing.length == 0
+    assert slow.queue("grave").counters.dead_lettered == 0
+    turns_of(slow)
+    assert slow.queue("grave").counters.dead_lettered == 3
+    for name in ("q0", "q1000", "q1999"):
+        assert channel.bodies_in(name) == [b"1", b"2", b"3"]
+
+
+def test_an_expired_letter_does_not_come_back_to_its_own_queue_among_very_many(slow: World) -> None:
+    channel = wide_exchange(slow, LOTS)
+    channel.declare("grave", x_dead_letter_exchange="wide", x_message_ttl=10)
+    slow.vhost.add_binding("wide", "queue", "grave", "", {})
+    channel.publish(b"m", "grave")
+    slow.advance(10)
+    turns_of(slow)
+    assert slow.queue("grave").count() == 0
+    assert channel.bodies_in("q1999") == [b"m"]
+
+
+def test_what_was_delayed_comes_to_very_many_queues_in_the_order_in_which_it_was_due(slow: World) -> None:
+    channel = slow.channel()
+    channel.declare_exchange("late", DELAYED, x_delayed_type="fanout")
+    for number in range(LOTS):
+        slow.vhost.add_queue(f"q{number}", False, False, {})
+        slow.vhost.add_binding("late", "queue", f"q{number}", "", {})
+    for body, delay in ((b"3", 30), (b"1", 10), (b"2", 20)):
+        channel.publish(body, exchange="late", properties=Properties(headers=table_of({"x-delay": delay})))
+    slow.node.tick(slow.node.now + 30)
+    slow.node.flush()
+    assert slow.queue("q0").backing.length == 1
+    assert slow.queue("q1999").backing.length == 0
+    while slow.queue("q1999").backing.length < 3:
+        turns_of(slow)
+        slow.advance(1)
+    for name in ("q0", "q1000", "q1999"):
+        assert channel.bodies_in(name) == [b"1", b"2", b"3"]
+
+
+def test_nobody_gets_a_message_that_is_being_moved_to_very_many_queues(slow: World) -> None:
+    channel = wide_exchange(slow, LOTS)
+    channel.declare("source")
+    publish_numbers(slow, "source", 1, 2)
+    first = slow.queue("source").browse(0, 1)[0]
+    moving = relocate.move(slow.vhost, first, Address("wide", ["k"]), {})
+    assert moving is not None
+    assert not moving.is_done
+    assert channel.bodies_in("source") == [b"2"]
+    turns_of(slow)
+    assert moving.has_moved
+    assert slow.queue("source").count() == 0
+    assert channel.bodies_in("q1999") == [b"1"]
+
+
+def test_what_none_of_very_many_queues_took_is_back_in_its_place(slow: World) -> None:
+    channel = wide_exchange(slow, 0)
+    for number in range(LOTS):
+        full = table_of({"x-max-length": 0, "x-overflow": "reject-publish"})
+        slow.vhost.add_queue(f"q{number}", False, False, full)
+        slow.vhost.add_binding("wide", "queue", f"q{number}", "", {})
+    channel.declare("source")
+    publish_numbers(slow, "source", 1, 2)
+    first = slow.queue("source").browse(0, 1)[0]
+    moving = relocate.move(slow.vhost, first, Address("wide", ["k"]), {})
+    turns_of(slow)
+    assert moving is not None
+    assert moving.is_done
+    assert not moving.has_moved
+    assert channel.bodies_in("source") == [b"1", b"2"]
+
+
 def test_a_queue_with_very_many_bindings_is_there_until_it_is_gone(slow: World) -> None:
     channel, other = slow.channel(), slow.channel()
     channel.declare_exchange("x", "direct")
@@ -482,17 +565,63 @@ def test_a_queue_with_very_many_bindings_is_there_until_it_is_gone(slow: World) 
     assert slow.vhost.exchanges["x"].bindings == {}
 
 
-def test_a_queue_that_was_to_go_only_if_it_is_empty_stays_if_something_came_meanwhile(slow: World) -> None:
-    channel, other = slow.channel(), slow.channel()
+def much_bound(slow: World) -> ChannelClient:
+    channel = slow.channel()
     channel.declare_exchange("x", "direct")
     channel.declare("q")
     for number in range(LOTS):
         slow.vhost.add_binding("x", "queue", "q", f"k{number}", {})
-    begin(channel, methods.QueueDelete(queue="q", if_empty=True))
-    other.client.connection.feed(publish_frames(1, b"kept", "q"))
+    return channel
+
+
+def sent(client: ChannelClient, *asked: methods.Method) -> list[str]:
+    """What is answered in the same turn."""
+    client.client.connection.feed(b"".join(frame(method, 1) for method in asked))
+    client.client.world.node.flush()
+    return client.names()
+
+
+@pytest.mark.parametrize("condition", ["if_empty", "if_unused"])
+def test_a_queue_that_goes_if_nobody_uses_it_is_there_for_nobody_while_its_bindings_go(
+    slow: World, condition: str
+) -> None:
+    channel, other = much_bound(slow), slow.channel()
+    other.confirm()
+    asked: list[methods.Method] = [
+        methods.BasicConsume(queue="q"),
+        methods.BasicGet(queue="q"),
+        methods.QueueDeclare(queue="q", passive=True),
+        methods.QueueBind(queue="q", exchange="x", routing_key="k"),
+    ]
+    others = [slow.channel() for _ in asked]
+    begin(channel, methods.QueueDelete(queue="q", if_empty=condition == "if_empty", if_unused=condition == "if_unused"))
+    for exchange, key in (("", "q"), ("x", "k1999")):
+        other.client.connection.feed(publish_frames(1, b"late", key, exchange))
+    slow.node.flush()
+    assert slow.queue("q").backing.length == 0
+    assert other.confirms() in ([("ack", 2, True)], [("ack", 1, False), ("ack", 2, False)])
+    for late, method in zip(others, asked, strict=True):
+        assert sent(late, method) == ["channel.close"]
+    # One more deletion finds nothing; who declares it gets a new one, when the old one is gone.
+    assert sent(other, methods.QueueDelete(queue="q"), methods.QueueDeclare(queue="q")) == ["queue.delete-ok"]
+    assert channel.names() == []
+    turns_of(slow)
     slow.flush()
-    assert channel.expect_close()[0] == 406
-    assert other.bodies_in("q") == [b"kept"]
+    assert channel.names() == ["queue.delete-ok"]
+    assert other.names() == ["queue.declare-ok"]
+    assert slow.vhost.exchanges["x"].bindings == {}
+    channel.publish(b"kept", "q")
+    assert channel.bodies_in("q") == [b"kept"]
+
+
+def test_a_queue_in_use_keeps_every_binding(slow: World) -> None:
+    channel, other = much_bound(slow), slow.channel()
+    channel.publish(b"kept", "q")
+    assert channel.refused(methods.QueueDelete(queue="q", if_empty=True))[0] == 406
+    other.consume("q")
+    again = slow.channel()
+    assert again.refused(methods.QueueDelete(queue="q", if_unused=True))[0] == 406
+    assert len(slow.vhost.bindings_to(slow.queue("q"))) == LOTS
 
 
 def test_small_messages_are_handed_out_in_several_turns(world: World) -> None:

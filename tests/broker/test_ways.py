@@ -199,7 +199,9 @@ def test_messages_moved_to_a_random_exchange_are_spread(world: World) -> None:
     for number in range(100):
         channel.publish(str(number), "source")
     for entry in world.queue("source").browse(0, 100):
-        assert relocate.move(world.vhost, entry, Address("x", ["k"]), {})
+        moving = relocate.move(world.vhost, entry, Address("x", ["k"]), {})
+        assert moving is not None
+        assert moving.has_moved
     assert min(counted().values()) >= 20
 
 

@@ -16,7 +16,11 @@ from tests.broker.harness import ChannelClient, World, frame, publish_frames
 from tests.faults.test_stalls import understood
 from warren.amqp import methods
 from warren.amqp.fields import table_of
+from warren.amqp.properties import Properties
+from warren.broker.exchanges.delayed import DELAYED
 from warren.broker.node import Node
+from warren.broker.operate import relocate
+from warren.broker.publish.x_death import Address
 from warren.broker.session.connection import Connection
 from warren.core import IS_COMPILED
 
@@ -102,27 +106,100 @@ def holding(world: World, size: int, dead_letters: str | None = None) -> Channel
     return channel
 
 
-def publish_to_all(world: World, size: int) -> Callable[[], None]:
+def wide(world: World, size: int, type: str = "fanout") -> ChannelClient:
+    """An exchange that leads to so many queues."""
     channel = world.channel()
-    channel.declare_exchange("wide", "fanout")
+    if type == DELAYED:
+        channel.declare_exchange("wide", DELAYED, x_delayed_type="fanout")
+    else:
+        channel.declare_exchange("wide", type)
     for number in range(size):
         world.vhost.add_queue(f"q{number}", False, False, {})
         world.vhost.add_binding("wide", "queue", f"q{number}", "", {})
-    # Where it leads is found in one piece, and remembered.
+    return channel
+
+
+def led(world: World, channel: ChannelClient) -> ChannelClient:
+    """Where it leads is found in one piece, and remembered."""
     channel.publish(b"first", exchange="wide")
     world.flush()
+    return channel
+
+
+def publish_to_all(world: World, size: int) -> Callable[[], None]:
+    channel = led(world, wide(world, size))
     return feed(channel.client.connection, publish_frames(1, b"m", exchange="wide"))
 
 
 def publish_to_some_often(world: World, size: int) -> Callable[[], None]:
-    channel = world.channel()
-    channel.declare_exchange("wide", "fanout")
-    for number in range(40):
-        world.vhost.add_queue(f"q{number}", False, False, {})
-        world.vhost.add_binding("wide", "queue", f"q{number}", "", {})
-    channel.publish(b"first", exchange="wide")
-    world.flush()
+    channel = led(world, wide(world, 40))
     return feed(channel.client.connection, publish_frames(1, b"m", exchange="wide") * (size // 20))
+
+
+def dying(world: World, size: int, arguments: dict[str, object]) -> ChannelClient:
+    """A queue of some messages whose letters go to all of so many; one has gone before."""
+    channel = wide(world, size)
+    channel.declare("grave", x_dead_letter_exchange="wide", more=arguments)
+    fill(world, "grave", 3)
+    channel.get("grave")
+    channel.reject(1)
+    settled(world)
+    assert world.queue(f"q{size - 1}").backing.length > 0
+    return channel
+
+
+def reject_to_all(world: World, size: int) -> Callable[[], None]:
+    channel = dying(world, size, {})
+    channel.get("grave")
+    return asked(channel, methods.BasicReject(delivery_tag=2, requeue=False))
+
+
+def reject_all_to_all(world: World, size: int) -> Callable[[], None]:
+    channel = dying(world, size, {})
+    channel.get("grave")
+    channel.get("grave")
+    return asked(channel, methods.BasicNack(delivery_tag=0, multiple=True, requeue=False))
+
+
+def expire_to_all(world: World, size: int) -> Callable[[], None]:
+    dying(world, size, {"x-message-ttl": 1000})
+    return lambda: world.node.tick(world.node.now + 1000)
+
+
+def displace_to_all(world: World, size: int) -> Callable[[], None]:
+    channel = dying(world, size, {"x-max-length": 2})
+    channel.publish(b"m", "grave")
+    return feed(channel.client.connection, publish_frames(1, b"m", "grave"))
+
+
+def delay_to_all(world: World, size: int) -> Callable[[], None]:
+    channel = wide(world, size, DELAYED)
+    late = Properties(headers=table_of({"x-delay": 1000}))
+    channel.publish(b"m", exchange="wide", properties=late)
+    world.node.tick(world.node.now + 1000)
+    settled(world)
+    assert world.queue(f"q{size - 1}").backing.length == 1
+    channel.publish(b"m", exchange="wide", properties=late)
+    return lambda: world.node.tick(world.node.now + 1000)
+
+
+def move_to_all(world: World, size: int) -> Callable[[], None]:
+    led(world, wide(world, size)).declare("source")
+    fill(world, "source", 2)
+    first, second = world.queue("source").browse(0, 2)
+    relocate.move(world.vhost, first, Address("wide", ["k"]), {})
+    settled(world)
+
+    def begin() -> None:
+        assert relocate.move(world.vhost, second, Address("wide", ["k"]), {}) is not None
+
+    return begin
+
+
+def settled(world: World) -> None:
+    """Until nothing is left of what has begun."""
+    while world.node.errands.waiting:
+        world.flush()
 
 
 def ack(world: World, size: int) -> Callable[[], None]:
@@ -312,7 +389,8 @@ def reject_many(world: World, size: int) -> Callable[[], None]:
     return asked(channel, *[methods.BasicReject(delivery_tag=tag + 1, requeue=False) for tag in range(size)])
 
 
-# By the method that begins it; "time" and "socket" are no methods.
+# By the method that begins it, or by what is none.
+OTHERS = {"socket", "time", "operator"}
 WORK: dict[Callable[[World, int], Callable[[], None]], str] = {
     publish_to_all: "basic.publish",
     publish_to_some_often: "basic.publish",
@@ -322,6 +400,12 @@ WORK: dict[Callable[[World, int], Callable[[], None]], str] = {
     nack: "basic.nack",
     nack_to_death: "basic.nack",
     reject_many: "basic.reject",
+    reject_to_all: "basic.reject",
+    reject_all_to_all: "basic.nack",
+    displace_to_all: "basic.publish",
+    expire_to_all: "time",
+    delay_to_all: "time",
+    move_to_all: "operator",
     recover: "basic.recover",
     recover_async: "basic.recover-async",
     close_a_channel: "channel.close",
@@ -355,7 +439,7 @@ SMALL: dict[str, str] = {
 
 def test_every_method_that_clients_may_send_is_here() -> None:
     small = {name for names in SMALL.values() for name in names.split()}
-    large = set(WORK.values()) - {"socket"}
+    large = set(WORK.values()) - OTHERS
     assert small & large == set()
     assert small | large == understood()
 

@@ -101,7 +101,9 @@ def test_a_moved_message_is_in_one_place_after_a_crash(world: StoredWorld) -> No
     world.declare("other")
     bodies = fill(world, 1, 30, "q")
     entry = queue.backing.browse(0, 30)[20]
-    assert relocate.move(world.vhost, entry, Address("", ["other"]), {})
+    moving = relocate.move(world.vhost, entry, Address("", ["other"]), {})
+    assert moving is not None
+    assert moving.has_moved
     world.sync()
     again = after_kill(world)
     assert again.drain("other") == [bodies[20]]

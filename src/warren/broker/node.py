@@ -10,13 +10,17 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.broker import turns
-from warren.broker.exchanges.base import Exchange, ExchangeDecorator
+from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.message import Message
-from warren.broker.publish.republish import deliver, queues_for
+from warren.broker.publish.republish import FanOut, queues_for
 from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.entry import Entry
 from warren.broker.queue.errands import Budget
 from warren.broker.queue.listener import INTERNAL
+from warren.broker.queue.monitor import Monitor
 from warren.broker.queue.outlet import CLOSED, RUNNING
+from warren.broker.queue.queue import Queue
+from warren.broker.queue.schedule import Schedule, arrived
 from warren.broker.queue.store import Store
 from warren.broker.rules.access import User
 from warren.broker.session.connection import Connection
@@ -128,11 +132,16 @@ class Node(House):
 
     # -- messages that have waited ---------------------------------------------------------------------------------
 
-    def release_scheduled(self, vhost: str, exchange: Exchange, message: Message) -> None:
-        found = self.vhosts.get(vhost)
-        if found is not None:
-            # It came into the exchange when it was published; now it only leaves.
-            deliver(self.monitor, exchange, message, queues_for(found, exchange, message), None)
+    def release_scheduled(self, schedule: Schedule, entry: Entry) -> None:
+        message = arrived(entry.message, self.settings.frame_max)
+        vhost = self.vhosts.get(schedule.vhost)
+        queues = [] if vhost is None else queues_for(vhost, schedule.exchange, message)
+        release = Release(self.monitor, schedule, entry, message, queues)
+        if release.is_wide():
+            schedule.is_releasing = True
+            self.errands.begin(release, None)
+        else:
+            release.finish()
 
     # -- virtual hosts ---------------------------------------------------------------------------------------------
 
@@ -225,6 +234,26 @@ class Node(House):
     def _reapply_policies(self) -> None:
         for vhost in self.vhosts.values():
             vhost.reapply_policies()
+
+
+class Release(FanOut):
+    """It came into the exchange when it was published; now it only leaves."""
+
+    def __init__(
+        self, monitor: Monitor, schedule: Schedule, entry: Entry, message: Message, queues: list[Queue]
+    ) -> None:
+        super().__init__(monitor, schedule.exchange, message, queues, None)
+        self._schedule = schedule
+        self._entry = entry
+
+    def done(self) -> None:
+        self._schedule.is_releasing = False
+        if not self._schedule.deleted:
+            self._schedule.backing.settle(self._entry)
+
+    def failed(self) -> bool:
+        self._schedule.is_releasing = False
+        return True
 
 
 class VHostSweep(QueueSweep):

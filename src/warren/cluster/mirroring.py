@@ -53,8 +53,9 @@ class Mirroring:
         """Look after the ports and the connection. True when there is a leader to follow."""
         candidacy, calling = self._candidacy, None if self._tls is None else self._tls.calling
         if self._passage is None:
-            self._passage = Passage(self._identity.uuid, lambda: candidacy.desk.secret, candidacy.leader, calling)
-            await self._passage.open(self._config)
+            uuid = self._identity.uuid
+            self._passage = Passage(self._config, uuid, lambda: candidacy.desk.secret, candidacy.leader, calling)
+            self._passage.open()
         view, leader = candidacy.member.view, candidacy.leader()
         if view is not None and view.leader is None and self._following is not None:
             # It has given up, or was given up, and may not be able to say so.

@@ -19,7 +19,6 @@ from warren.broker.publish.checks import refuse_internal, topic_permission
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.entry import Entry
 from warren.broker.rules.queue_settings import is_short
-from warren.broker.vhost.vhost import VHost
 from warren.management.calls import Call, found, route
 from warren.management.contents import filter_from, removable, search, sequence_in
 from warren.management.refusals import Refusal, bad_request
@@ -44,7 +43,7 @@ async def move_one(call: Call) -> Response:
     entry = found(relocate.find(queue, sequence))
     address = readdressed(entry, address)
     check_write(call, address)
-    if not relocate.move(call.vhost(), entry, address, {}):
+    if not await move_entry(call, entry, address, {}):
         raise Refusal(409, "not_moved", "no queue took the message, so it stays where it is")
     await synced(call)
     return JSONResponse({"moved": 1, "left": 0, "next": None})
@@ -93,7 +92,7 @@ async def redrive(call: Call) -> Response:
 async def relocate_many(
     call: Call, body: dict[str, Any], where: Callable[[Entry], tuple[Address | None, Table]]
 ) -> Response:
-    queue, vhost = removable(call), call.vhost()
+    queue = removable(call)
     wanted = filter_from(body.get("filter", {}))
     count, after = number_in(body, "count", COUNT_DEFAULT), number_in(body, "after", 0)
     # What the move itself puts at the queue's end is not to be moved again.
@@ -107,7 +106,9 @@ async def relocate_many(
             if entry.sequence > last:
                 reached = None
                 break
-            if move_entry(vhost, entry, *where(entry)):
+            # Looked for anew: a consumer may have taken it while others had their turn.
+            again = relocate.find(entry.queue, entry.sequence)
+            if again is not None and await move_entry(call, again, *where(again)):
                 moved += 1
             else:
                 left += 1
@@ -117,10 +118,12 @@ async def relocate_many(
     return JSONResponse({"moved": moved, "left": left, "next": reached})
 
 
-def move_entry(vhost: VHost, entry: Entry, address: Address | None, marks: Table) -> bool:
-    # Looked for anew: a consumer may have taken it while others had their turn.
-    found = relocate.find(entry.queue, entry.sequence)
-    return found is not None and address is not None and relocate.move(vhost, found, address, marks)
+async def move_entry(call: Call, entry: Entry, address: Address | None, marks: Table) -> bool:
+    """False when it stays where it is."""
+    moving = None if address is None else relocate.move(call.vhost(), entry, address, marks)
+    while moving is not None and not moving.is_done:
+        await call.pace.next_turn()
+    return moving is not None and moving.has_moved
 
 
 def address_in(call: Call, body: dict[str, Any]) -> Address:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import resource
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Final
 
+from warren.amqp.constants import CONNECTION_OPEN_OK, FRAME_METHOD, FRAME_OVERHEAD, FRAME_PREFIX
 from warren.config import Config
+from warren.server.gate import Entrance, Gate, descriptor_limit
 from warren.server.listeners import bind
 from warren.server.origin import ClientOrigin, origin_of
 from warren.server.peers import CLIENT, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, Whereabouts, callers_proof
@@ -34,6 +35,7 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 class Passage:
     def __init__(
         self,
+        config: Config,
         uuid: str,
         secret: Callable[[], str],
         leader: Callable[[], Whereabouts | None],
@@ -46,27 +48,34 @@ class Passage:
         self._contexts: list[ssl.SSLContext] = []
         self._secret = secret
         self._leader = leader
+        self._config = config
         # Each has two descriptors, and files need some.
-        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 5
-        self._servers: list[asyncio.Server] = []
+        self._gate = Gate(config, descriptor_limit() * 2 // 5)
+        self._http_gate = Gate(config, config.http_connection_max)
+        self._entrances: list[Entrance] = []
         self._tasks: set[asyncio.Task[None]] = set()
         # Clients that were passed on, and to which leader's process.
         self._passed: dict[asyncio.Task[None], str] = {}
 
-    async def open(self, config: Config) -> None:
+    def open(self) -> None:
         """Raises WarrenError when a port is taken, or a certificate cannot be read."""
-        await self._serve(config, config.amqp_port, self._pass_client, None)
+        config = self._config
+        self._serve(config.amqp_port, self._gate, self._pass_client, None)
         if config.has_tls:
-            await self._serve(config, config.tls_port, self._pass_client, context_of(config))
+            self._serve(config.tls_port, self._gate, self._pass_client, context_of(config))
         if config.http_port >= 0:
             secure = http_context_of(config) if config.http_tls else None
-            await self._serve(config, config.http_port, self._answer_http, secure)
+            self._serve(config.http_port, self._http_gate, self._answer_http, secure)
 
-    async def _serve(self, config: Config, port: int, answer: Answer, context: ssl.SSLContext | None) -> None:
+    def _serve(self, port: int, gate: Gate, answer: Answer, context: ssl.SSLContext | None) -> None:
         if context is not None:
             self._contexts.append(context)
-        for each in bind(config.host, port):
-            self._servers.append(await asyncio.start_server(answer, sock=each, limit=_PIECE, ssl=context))
+
+        def met() -> asyncio.StreamReaderProtocol:
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_PIECE), answer)
+
+        for each in bind(self._config.host, port):
+            self._entrances.append(gate.open(each, met, context))
 
     def reload(self, config: Config) -> None:
         for context in self._contexts:
@@ -79,9 +88,9 @@ class Passage:
                 task.cancel()
 
     async def close(self) -> None:
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        for entrance in self._entrances:
+            entrance.close()
+        self._entrances.clear()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -90,9 +99,6 @@ class Passage:
     # -- AMQP ------------------------------------------------------------------------------------------------------
 
     async def _pass_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= self._most:
-            writer.transport.abort()
-            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -113,7 +119,9 @@ class Passage:
         async with asyncio.timeout(_ELECTION):
             far_reader, far_writer = await self._reach_leader(writer)
         try:
-            await self._pipe((reader, far_writer), (far_reader, writer))
+            number = writer.get_extra_info("socket").fileno()
+            login = LoginWatch(lambda: self._gate.proven(number))
+            await _pipe(_copy(reader, far_writer, _nothing), _copy(far_reader, writer, login.hear))
         finally:
             far_writer.close()
 
@@ -134,16 +142,6 @@ class Passage:
                 except (OSError, EOFError, TimeoutError, Stranger) as error:
                     log.debug("the leader does not answer: %s", error)
             await asyncio.sleep(_AGAIN)
-
-    async def _pipe(self, *ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
-        """Both ways, until both have ended, or one by an error."""
-        tasks = [asyncio.create_task(_copy(reader, writer)) for reader, writer in ways]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _introduce(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, origin: ClientOrigin, version: int
@@ -190,8 +188,47 @@ def _http(status: str, body: dict[str, str], more: str = "") -> bytes:
     return head.encode("latin-1", "replace") + content
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+class LoginWatch:
+    """Reads along what the leader says to a client, until it opens the connection: then it has logged in."""
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        self._done = done
+        self._is_over = False
+        self._data = b""
+
+    def hear(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        self._data += data
+        while len(self._data) >= FRAME_PREFIX:
+            end = FRAME_OVERHEAD + int.from_bytes(self._data[3:FRAME_PREFIX], "big")
+            if len(self._data) < end:
+                return
+            frame, self._data = self._data[:end], self._data[end:]
+            if frame[0] == FRAME_METHOD and int.from_bytes(frame[7:11], "big") == CONNECTION_OPEN_OK:
+                self._is_over, self._data = True, b""
+                self._done()
+                return
+
+
+def _nothing(data: bytes) -> None:
+    pass
+
+
+async def _pipe(*ways: Coroutine[None, None, None]) -> None:
+    """Both ways, until both have ended, or one by an error."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hear: Callable[[bytes], None]) -> None:
     while data := await reader.read(_PIECE):
+        hear(data)
         writer.write(data)
         await writer.drain()
     with suppress(OSError, RuntimeError):

@@ -488,6 +488,28 @@ def deleted_if_unused_but_it_is_not(s: Session) -> None:
 
 
 @session
+def what_was_not_deleted_keeps_its_many_bindings(s: Session) -> None:
+    ch = s.channel()
+    q, x = ch.declare(s.name("q")), ch.exchange(s.name("x"))
+    for number in range(100):
+        ch.bind(q, x, f"k{number}")
+    ch.publish(x, "k0")
+    ch.settle(q)
+    ch.call("queue.delete", queue=q, if_empty=True)
+    again = s.channel()
+    again.publish(x, "k0")
+    again.publish(x, "k99")
+    again.settle(q)
+    again.get(q)
+    again.get(q)
+    again.get(q)
+    again.call("queue.delete", queue=q, if_empty=True, if_unused=True)
+    again.publish(x, "k99", mandatory=True)
+    again.declare(q)
+    again.get(q)
+
+
+@session
 def deleted_if_unused_and_empty_but_neither(s: Session) -> None:
     ch = s.channel()
     q = ch.declare(s.name("q"))

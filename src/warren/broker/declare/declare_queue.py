@@ -10,6 +10,7 @@ from warren.amqp.replies import count_of
 from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
 from warren.broker.queue.declaration import Declaration
+from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.settling import Purge
@@ -22,7 +23,7 @@ from warren.broker.rules.arguments import (
 )
 from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, integer, stream_size_problem
 from warren.broker.vhost.sweeps import Removal
-from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed
+from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed, SoftError
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -35,12 +36,42 @@ def declare(channel: Channel, method: methods.QueueDeclare) -> None:
         check_reply_address(channel.connection.node, name, channel.vhost.name)
         channel.answer(methods.QueueDeclareOk(name, 0, 1))
         return
+    existing = channel.vhost.queues.get(name)
+    if existing is not None and existing.deleted and not method.passive:
+        channel.connection.node.errands.begin(LateDeclare(channel, method, existing), channel.connection)
+        return
     queue = _passive(channel, name) if method.passive else _active(channel, method, name)
     queue.last_used = channel.connection.node.now
     queue.arm_idle()
     channel.last_queue = queue.name
     if not method.no_wait:
         channel.answer(methods.QueueDeclareOk(queue.name, count_of(queue.backing.length), queue.consumers.count))
+
+
+class LateDeclare(Errand):
+    """A queue of that name is being deleted, and its bindings are not all gone: the new one comes after it."""
+
+    def __init__(self, channel: Channel, method: methods.QueueDeclare, leaving: Queue) -> None:
+        super().__init__()
+        self._channel = channel
+        self._method = method
+        self._leaving = leaving
+
+    def step(self, budget: Budget) -> bool:
+        channel = self._channel
+        if channel.vhost.queues.get(self._leaving.name) is self._leaving:
+            return False
+        if not channel.is_closed:
+            try:
+                declare(channel, self._method)
+                channel.connection.hold(channel.connection.node.recorded)
+            except SoftError as error:
+                channel.fail(error, self._method.id)
+        return True
+
+    def failed(self) -> bool:
+        self._channel.connection.fail(InternalError("unexpected error"))
+        return True
 
 
 def _passive(channel: Channel, name: str) -> Queue:
@@ -186,7 +217,7 @@ def delete(channel: Channel, method: methods.QueueDelete) -> None:
     name = channel.queue_name(strip_line_ends(method.queue))
     channel.check("queue", name, "configure")
     queue = channel.vhost.queues.get(name)
-    if queue is None:
+    if queue is None or queue.deleted:
         if not method.no_wait:
             channel.answer(methods.QueueDeleteOk(0))
         return
@@ -197,16 +228,12 @@ def delete(channel: Channel, method: methods.QueueDelete) -> None:
             f"cannot delete {resource('queue', name, queue.vhost)}. "
             f"queue.delete operations with {flag} flag set are not supported by quorum queues"
         )
-    _check_idle(queue, method)
-    channel.vhost.begin_removal(ClientQueueRemoval(channel, queue, method), channel.connection)
-
-
-def _check_idle(queue: Queue, method: methods.QueueDelete) -> None:
     what = resource("queue", queue.name, queue.vhost)
     if method.if_empty and queue.backing.length > 0:
         raise PreconditionFailed(f"{what} not empty")
     if method.if_unused and queue.consumers.count > 0:
         raise PreconditionFailed(f"{what} in use")
+    channel.vhost.begin_removal(ClientQueueRemoval(channel, queue, method), channel.connection)
 
 
 class ClientQueueRemoval(Removal):
@@ -215,17 +242,19 @@ class ClientQueueRemoval(Removal):
         self._channel = channel
         self._queue = queue
         self._method = method
+        # While very many bindings go nothing may come of what was checked for: from now on it is there for nobody.
+        if method.if_empty or method.if_unused:
+            queue.deleted = True
 
     def finish(self) -> None:
         channel = self._channel
-        try:
-            # While very many bindings went, something may have come. Then they are gone and it stays.
-            _check_idle(self._queue, self._method)
-        except PreconditionFailed as error:
-            channel.fail(error, self._method.id)
-            return
         if not self._method.no_wait:
             channel.answer(methods.QueueDeleteOk(count_of(self._queue.backing.length)))
         # Last: who deletes what it consumes from must hear delete-ok before basic.cancel, or py-amqp never takes it.
         super().finish()
         channel.connection.hold(channel.connection.node.recorded)
+
+    def failed(self) -> bool:
+        if self.vhost.queues.get(self._queue.name) is self._queue:
+            self._queue.deleted = False
+        return super().failed()

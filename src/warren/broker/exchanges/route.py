@@ -18,6 +18,9 @@ def route(exchanges: dict[str, Exchange], exchange: Exchange, envelope: Envelope
         return []
     if len(first) == 1 and not first[0].is_exchange:
         return first
+    if not exchange.decorators and not exchange.leads_to_exchanges():
+        # In one step, however many they are.
+        return list(dict.fromkeys(first))
     queues: dict[Destination, None] = {}
     waiting = _sort_out(first, queues)
     if not waiting:

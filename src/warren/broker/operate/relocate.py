@@ -1,7 +1,7 @@
 """One message from a queue to where an operator wants it: moved to another queue, or back to where it died.
 
-Within one turn and one write of the log: first into the new queues, then out of the old one. A crash can leave it in
-both places, never in neither.
+First into the new queues, then out of the old one; within one turn and one write of the log, unless the new ones are
+very many. A crash can leave it in both places, never in neither.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
+from warren.broker.exchanges.base import Exchange
 from warren.broker.message import Message, Origin
-from warren.broker.publish.republish import SOME_TOOK, republish
+from warren.broker.publish.republish import SOME_TOOK, FanOut, queues_for
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.monitor import Monitor
 from warren.broker.queue.queue import Queue
 
 if TYPE_CHECKING:
@@ -36,16 +38,52 @@ def drop(queue: Queue, sequence: i64) -> bool:
     return True
 
 
-def move(vhost: VHost, entry: Entry, address: Address, marks: Table) -> bool:
-    """False when no queue took it, and then it stays where it was. `marks` are headers that it gets on the way."""
+class Move(FanOut):
+    """Nobody else gets it meanwhile; if no queue takes it, it is back where it was."""
+
+    def __init__(
+        self, monitor: Monitor, exchange: Exchange, message: Message, queues: list[Queue], entry: Entry
+    ) -> None:
+        super().__init__(monitor, exchange, message, queues, None)
+        self._entry = entry
+        self.is_done = False
+        self.has_moved = False
+
+    def done(self) -> None:
+        queue = self._entry.queue
+        self.is_done = True
+        self.has_moved = self.said & SOME_TOOK != 0
+        if queue.deleted:
+            return
+        if self.has_moved:
+            queue.backing.settle(self._entry)
+        else:
+            queue.backing.requeue(self._entry)
+            queue.node.drain_soon(queue)
+
+    def failed(self) -> bool:
+        self.is_done = True
+        return True
+
+
+def move(vhost: VHost, entry: Entry, address: Address, marks: Table) -> Move | None:
+    """Done at once, or over some turns where it goes to very many queues. None when it cannot begin. `marks` are
+    headers that it gets on the way.
+    """
     exchange = vhost.exchanges.get(address.exchange)
     if exchange is None:
-        return False
+        return None
     message = readdressed(entry.message, address, marks, vhost.node.settings.frame_max)
-    if not republish(vhost, exchange, message) & SOME_TOOK:
-        return False
-    drop(entry.queue, entry.sequence)
-    return True
+    queues = queues_for(vhost, exchange, message)
+    if entry.queue.backing.take(entry.sequence) is None:
+        return None
+    exchange.published_in += 1
+    moving = Move(vhost.node.monitor, exchange, message, queues, entry)
+    if moving.is_wide():
+        vhost.node.errands.begin(moving, None)
+    else:
+        moving.finish()
+    return moving
 
 
 def readdressed(old: Message, address: Address, marks: Table, frame_max: int) -> Message:

@@ -11,13 +11,15 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Table
 from warren.amqp.stamp import HeaderPlace
+from warren.broker.exchanges.base import Exchange
 from warren.broker.message import NEVER, Message, Obituary, Origin
-from warren.broker.publish.republish import IS_STREAMED, queues_for, republish_to
+from warren.broker.publish.republish import IS_STREAMED, FanOut, queues_for
 from warren.broker.publish.x_death import been_in, record_death, spliced_death
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.queue.deadletter import REASON_REJECTED, DeadLetter, LetterLine
 from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.outlet import Outlet
+from warren.broker.queue.queue import Queue
 from warren.broker.vhost.realm import Realm
 
 # What an operation has killed goes on with it, as part of its price, up to so many; a nack of 100,000 waits its turn.
@@ -54,9 +56,13 @@ def bury_dead_letters(realm: Realm, maker: Outlet | None) -> None:
         letter = waiting.popleft()
         if left > 0 and letters.line_of(letter.queue) is None:
             left -= 1
-            _bury(realm, letter, 1)
-        else:
-            line = letters.stand_in_line(letter)
+            funeral = _funeral_of(realm, letter, 1)
+            if funeral is None:
+                continue
+            if not funeral.is_wide():
+                funeral.finish()
+                continue
+        line = letters.stand_in_line(letter)
     if len(letters.lines) > lines:
         realm.errands.add(Burial(realm, maker))
     line = line or letters.lines.get(maker)
@@ -73,72 +79,108 @@ class Burial(Errand):
         self._realm = realm
         self._maker = maker
         self._line = realm.dead_letters.lines[maker]
+        # Of the letter that has left the line and is not yet everywhere.
+        self._funeral: Funeral | None = None
 
     def step(self, budget: Budget) -> bool:
         letters = self._realm.dead_letters
         line = self._line
         letters.maker = self._maker
-        while line.count > 0 and budget.left > 0:
-            generation = line.next_generation()
-            budget.spend(_bury(self._realm, line.take(generation), generation + 1))
+        while budget.left > 0 and (line.count > 0 or self._funeral is not None):
+            if self._funeral is None:
+                generation = line.next_generation()
+                self._funeral = _funeral_of(self._realm, line.take(generation), generation + 1)
+                budget.spend(_LETTER_UNITS if self._funeral is None else self._funeral.cost())
+            if self._funeral is not None and self._funeral.step(budget):
+                self._funeral = None
         if line.held and not line.is_crowded():
             held, line.held = line.held, []
             for connection in held:
                 connection.errand_done()
-        if line.count > 0:
+        if line.count > 0 or self._funeral is not None:
             return False
         letters.close_line(self._maker)
         return True
 
     def failed(self) -> bool:
         # The letter that failed has left the line; those behind it are not to be lost with it.
+        self._funeral = None
         return False
 
 
-def _bury(realm: Realm, letter: DeadLetter, generation: i64) -> i64:
-    """It goes on, then it leaves the queue in which it died. Gives what that cost; what it kills is of `generation`."""
-    letters = realm.dead_letters
-    letters.generation = generation
-    try:
-        cost, is_streamed = _republish(realm, letter)
-    finally:
-        letters.generation = 0
-    if letter.stored:
-        store = realm.store
-        if is_streamed and store.position > store.synced:
+class Funeral(FanOut):
+    """A dead letter goes on, then it leaves the queue in which it died. What it kills is of `generation`."""
+
+    def __init__(
+        self,
+        realm: Realm,
+        letter: DeadLetter,
+        generation: i64,
+        exchange: Exchange,
+        message: Message,
+        queues: list[Queue],
+        closed: set[str | None],
+    ) -> None:
+        super().__init__(realm.monitor, exchange, message, queues, None)
+        self._realm = realm
+        self._letter = letter
+        self._generation: i64 = generation
+        # Names of queues that it must not come to.
+        self._closed = closed
+        self.each = _QUEUE_UNITS
+
+    def cost(self) -> i64:
+        """Of the letter by itself."""
+        message = self.message
+        properties: i64 = len(message.content) - message.body_size
+        return _LETTER_UNITS + properties // _PROPERTIES + message.body_size // _BODY
+
+    def give(self, queues: list[Queue]) -> i64:
+        if self._closed:
+            queues = [each for each in queues if each.name not in self._closed]
+        letters = self._realm.dead_letters
+        letters.generation = self._generation
+        try:
+            return super().give(queues)
+        finally:
+            letters.generation = 0
+
+    def done(self) -> None:
+        letter = self._letter
+        letter.queue.counters.dead_lettered += 1
+        counted = self._realm.dead_letters.counted
+        kind = (letter.queue.type, letter.reason)
+        counted[kind] = counted.get(kind, 0) + 1
+        self.exchange.published_in += 1
+        if not letter.stored:
+            return
+        store = self._realm.store
+        if self.said & IS_STREAMED and store.position > store.synced:
             # A stream's files are not the log's: a crash could keep one and lose the other.
-            realm.await_position(AwaitingSettle(store.position, letter))
+            self._realm.await_position(AwaitingSettle(store.position, letter))
         else:
             letter.queue.backing.settle(letter.entry)
-    return cost
 
 
-def _republish(realm: Realm, letter: DeadLetter) -> tuple[i64, bool]:
-    """What it cost, and whether it went to a stream."""
+def _funeral_of(realm: Realm, letter: DeadLetter, generation: i64) -> Funeral | None:
+    """None when there is nowhere to go: then it has left its queue."""
     queue = letter.queue
     vhost = realm.vhosts.get(queue.vhost)
     name = queue.options.dead_letter_exchange
-    if vhost is None or name is None:
-        return _LETTER_UNITS, False
-    exchange = vhost.exchanges.get(name)
-    if exchange is None:
-        return _LETTER_UNITS, False
-    queue.counters.dead_lettered += 1
-    counted = realm.dead_letters.counted
-    kind = (queue.type, letter.reason)
-    counted[kind] = counted.get(kind, 0) + 1
+    exchange = None if vhost is None or name is None else vhost.exchanges.get(name)
+    if vhost is None or name is None or exchange is None:
+        if letter.stored:
+            queue.backing.settle(letter.entry)
+        return None
     message = _buried_as_it_is(realm, letter, name)
-    been: set[str | None] = {queue.name}
+    closed: set[str | None] = {queue.name}
     if message is None:
         message, headers = _buried(realm, letter, name)
-        been = been_in(headers)
+        closed = been_in(headers)
+    if letter.reason == REASON_REJECTED:
+        closed = set()
     queues = queues_for(vhost, exchange, message)
-    if letter.reason != REASON_REJECTED:
-        queues = [each for each in queues if each.name not in been]
-    said = republish_to(vhost, exchange, message, queues)
-    properties: i64 = len(message.content) - message.body_size
-    cost = _LETTER_UNITS + _QUEUE_UNITS * len(queues) + properties // _PROPERTIES + message.body_size // _BODY
-    return cost, said & IS_STREAMED != 0
+    return Funeral(realm, letter, generation, exchange, message, queues, closed)
 
 
 def _buried_as_it_is(realm: Realm, letter: DeadLetter, exchange: str) -> Message | None:

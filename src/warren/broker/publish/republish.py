@@ -6,7 +6,7 @@ goes once it is checked. The same message comes to the same queues and is counte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from mypy_extensions import i64
 
@@ -71,15 +71,24 @@ class FanOut(Errand):
     ) -> None:
         super().__init__()
         self.monitor = monitor
-        self._exchange = exchange
+        self.exchange = exchange
         self.message = message
         self.queues = queues
         self.observer = observer
+        self.each: i64 = _KEPT_UNITS if message.persistent else _QUEUE_UNITS
         self.said: i64 = 0
         self._at: i64 = 0
 
+    def is_wide(self) -> bool:
+        return len(self.queues) > WIDE
+
+    def finish(self) -> None:
+        """All of it at once, for what is not wide."""
+        self.said = self.give(self.queues)
+        self.done()
+
     def step(self, budget: Budget) -> bool:
-        each = _KEPT_UNITS if self.message.persistent else _QUEUE_UNITS
+        each = self.each
         count: i64 = len(self.queues)
         while self._at < count:
             if budget.left <= 0:
@@ -93,7 +102,7 @@ class FanOut(Errand):
         return True
 
     def give(self, queues: list[Queue]) -> i64:
-        return deliver(self.monitor, self._exchange, self.message, queues, self.observer)
+        return deliver(self.monitor, self.exchange, self.message, queues, self.observer)
 
     def done(self) -> None:
         """It is everywhere, and what the queues said is known."""
@@ -101,29 +110,20 @@ class FanOut(Errand):
 
 def queues_for(vhost: VHost, exchange: Exchange, message: Message) -> list[Queue]:
     """Where the exchange sends this message."""
-    return queues_in(route(vhost.exchanges, exchange, envelope_for(vhost, exchange, message)))
-
-
-def envelope_for(vhost: VHost, exchange: Exchange, message: Message) -> Envelope:
-    """Properties are decoded only where more than the keys decides."""
+    # Properties are decoded only where more than the keys decides.
     if is_cacheable(vhost.exchanges, exchange):
-        return Envelope(message.origin.keys)
-    return Envelope.of(message, vhost.node.host.draw())
+        envelope = Envelope(message.origin.keys)
+    else:
+        envelope = Envelope.of(message, vhost.node.host.draw())
+    return queues_in(route(vhost.exchanges, exchange, envelope))
 
 
 def queues_in(destinations: list[Destination]) -> list[Queue]:
-    found: list[Queue] = []
-    for destination in destinations:
-        if isinstance(destination, Queue):
-            found.append(destination)
-    return found
+    """Of a route, which is followed through all exchanges. Not looked at one by one: there may be very many."""
+    return cast("list[Queue]", destinations)
 
 
-def republish(vhost: VHost, exchange: Exchange, message: Message) -> i64:
-    """As if somebody who may had published it; what its queues said, 0 when there was none."""
-    return republish_to(vhost, exchange, message, queues_for(vhost, exchange, message))
-
-
-def republish_to(vhost: VHost, exchange: Exchange, message: Message, queues: list[Queue]) -> i64:
+def republish(vhost: VHost, exchange: Exchange, message: Message) -> None:
+    """As if somebody who may had published it."""
     exchange.published_in += 1
-    return deliver(vhost.node.monitor, exchange, message, queues, None)
+    deliver(vhost.node.monitor, exchange, message, queues_for(vhost, exchange, message), None)

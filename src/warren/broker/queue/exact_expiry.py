@@ -49,8 +49,8 @@ class ExactExpiry(Timer):
         """Take out what is over."""
         heap = self._heap
         queue = self.queue
-        left = 0 if queue.node.dead_letters.is_crowded(queue) else BATCH
-        while heap and heap[0][0] <= now and left > 0:
+        left = BATCH
+        while heap and heap[0][0] <= now and left > 0 and not queue.is_held_up():
             sequence = heappop(heap)[1]
             entry = queue.backing.take(sequence)
             if entry is not None:

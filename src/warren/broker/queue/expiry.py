@@ -42,7 +42,7 @@ def drop_expired(queue: FifoQueue) -> None:
     """Some of them at least: if a million expire at once, the timer takes the rest a batch at a time."""
     backing = queue.backing
     now = queue.node.now
-    left = 0 if queue.node.dead_letters.is_crowded(queue) else BATCH
+    left = 0 if queue.is_held_up() else BATCH
     head = backing.peek()
     while head is not None and is_expired(head, now) and left > 0:
         backing.fetch()

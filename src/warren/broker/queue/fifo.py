@@ -265,6 +265,10 @@ class FifoQueue(Queue):
             return
         self.node.dead_letters.add(self, entry, reason, True)
 
+    def is_held_up(self) -> bool:
+        """So much that has left it is still under way that it should let go no more."""
+        return self.node.dead_letters.is_crowded(self)
+
     def browse(self, after: i64, limit: i64) -> list[Entry]:
         return self.backing.browse(after, limit)
 

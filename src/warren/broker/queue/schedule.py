@@ -34,6 +34,8 @@ class Schedule(FifoQueue):
         declared = Declaration(exchange.name, CLASSIC, exchange.durable, False, arguments, None, incarnation)
         super().__init__(node, exchange.vhost, declared)
         self.exchange = exchange
+        # One goes to very many queues, and those behind it wait until it is in all of them.
+        self.is_releasing = False
 
     def publish(self, message: Message) -> i64:
         self.counters.published += 1
@@ -50,9 +52,10 @@ class Schedule(FifoQueue):
 
     def remove(self, entry: Entry, reason: str) -> None:
         """Its time has come: into the queues first, then out of here, so that it is never in neither place."""
-        message = arrived(entry.message, self.node.settings.frame_max)
-        self.node.release_scheduled(self.vhost, self.exchange, message)
-        self.backing.settle(entry)
+        self.node.release_scheduled(self, entry)
+
+    def is_held_up(self) -> bool:
+        return self.is_releasing
 
     def cancel(self, sequence: int) -> bool:
         """False when there is no such message, or not any more."""

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.broker.exchanges.base import Exchange
-from warren.broker.message import Message
 from warren.broker.metrics import QueueCounters
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.queue.deadletter import DeadLetters
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.queue import Queue
     from warren.broker.queue.recipient import Recipient
+    from warren.broker.queue.schedule import Schedule
 
 
 class Yard:
@@ -109,8 +108,8 @@ class Yard:
         """Nobody has used it for as long as it allows: it goes."""
         raise NotImplementedError
 
-    def release_scheduled(self, vhost: str, exchange: Exchange, message: Message) -> None:
-        """A message that a delayed exchange has held back goes on."""
+    def release_scheduled(self, schedule: Schedule, entry: Entry) -> None:
+        """A message that a delayed exchange has held back goes on, then it leaves the schedule."""
         raise NotImplementedError
 
     def queue_failed(self, queue: Queue) -> None:

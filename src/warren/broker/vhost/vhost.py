@@ -129,7 +129,7 @@ class VHost:
     def queue(self, name: str, connection: Outlet) -> Queue:
         """The queue of that name, if this connection may use it."""
         queue = self.queues.get(name)
-        if queue is None:
+        if queue is None or queue.deleted:
             raise NotFound(f"no {resource('queue', name, self.name)}")
         self.check_access(queue, connection)
         return queue
@@ -206,10 +206,10 @@ class VHost:
 
     def queue_gone(self, queue: Queue) -> None:
         """Nothing is bound to it any more."""
-        if queue.deleted:
+        if self.queues.get(queue.name) is not queue:
             return
         queue.close()
-        self.queues.pop(queue.name, None)
+        del self.queues[queue.name]
         if queue.exclusive_owner is not None:
             queue.exclusive_owner.exclusive_queues.pop(queue, None)
         for consumer in queue.consumers.all():
@@ -270,7 +270,10 @@ class VHost:
         return list(self._incoming.get(destination, {}))
 
     def _find(self, kind: str, name: str) -> Destination | None:
-        return self.queues.get(name) if kind == "queue" else self.exchanges.get(name)
+        if kind != "queue":
+            return self.exchanges.get(name)
+        queue = self.queues.get(name)
+        return None if queue is None or queue.deleted else queue
 
     def destination(self, kind: str, name: str) -> Destination:
         found = self._find(kind, name)
