@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from typing import Final
 from zlib import crc32
 
 from warren.broker.world import Login
+
+_log: Final = logging.getLogger("warren.path")
 
 
 class StillHost:
@@ -40,7 +44,9 @@ class StillHost:
         login.password_verified(algorithm != "")
 
     def log(self, level: int, text: str) -> None:
-        pass
+        """Who comes and goes is of no interest; what an extension does wrong is."""
+        if level >= logging.ERROR:
+            _log.log(level, "%s", text)
 
 
 class DeafWire:

@@ -111,14 +111,21 @@ class Rows:
         self.starts_at: int = self._columns["starts_at"][0].as_py()
         self.ends_at: int = self._columns["ends_at"][0].as_py()
         self.saved: list[bytes | None] | None = self._listed("saved") if "saved" in self._columns else None
-        self._properties = encoded_properties(
-            self._columns.get("properties"), self._columns.get("headers"), self._columns.get("headers_raw"), self._count
-        )
+        self._properties = self._encoded()
         self._plain = list(zip(*[self._listed(name) for name in _PLAIN], strict=True))
         via = self._columns["via"]
         self._offsets = via.offsets.to_pylist()
         queues, exchanges = via.values.flatten()
         self._queues, self._exchanges = queues.to_pylist(), exchanges.to_pylist()
+
+    def _encoded(self) -> list[bytes | BadTable] | None:
+        if "encoded" in self._columns:
+            # As an interceptor left them; null in rows of state.
+            return [value or NO_PROPERTIES for value in self._listed("encoded")]
+        columns = self._columns
+        return encoded_properties(
+            columns.get("properties"), columns.get("headers"), columns.get("headers_raw"), self._count
+        )
 
     def _listed(self, name: str) -> list[Any]:
         values: list[Any] = self._columns[name].to_pylist()

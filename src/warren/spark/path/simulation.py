@@ -35,7 +35,7 @@ from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.components import Components
 from warren.spark.path.consumers import Crew, Post, attach
-from warren.spark.path.door import Door, publish_arguments
+from warren.spark.path.door import Door, Doors, publish_arguments
 from warren.spark.path.events import Event, EventRows
 from warren.spark.path.host import StillHost
 from warren.spark.path.spill import IN_MEMORY, Row, SpillingStore
@@ -156,7 +156,7 @@ class Simulation:
         self._working: list[tuple[int, int]] = []
         for place, post in enumerate(self._posts):
             post.door.wire.tell(partial(self._rung.append, place))
-        self._doors: dict[tuple[str, str], Door] = {}
+        self._doors = Doors(self.node)
         # Components, and the streams in them, each with how far it was looked at and where it began.
         self.played: dict[int, None] = {}
         self.streams: dict[Stream, Reading] = {}
@@ -223,7 +223,8 @@ class Simulation:
         self.advance(max(publish.at, self.node.now))
         body = name_of(publish.publisher, publish.sequence)
         self.host.subject = body
-        door = self._door(publish.user, publish.vhost)
+        door = self._doors.of(publish.user, publish.vhost)
+        assert isinstance(door, Door), "refused rows go to no queue"
         arguments = _known_arguments(publish.exchange, publish.routing_key, publish.mandatory)
         content = content_frames(1, publish.properties, body, 0)
         delivery = door.judge(arguments, content, publish.body_size)
@@ -251,14 +252,6 @@ class Simulation:
             exchange=publish.exchange, routing_key=publish.routing_key, at=self.node.now, reason=reason,
             body_size=publish.body_size,
         ))  # fmt: skip
-
-    def _door(self, user: str, vhost: str) -> Door:
-        door = self._doors.get((user, vhost))
-        if door is None:
-            door = Door(self.node, user, vhost)
-            door.wire.hush()
-            self._doors[(user, vhost)] = door
-        return door
 
     def play(self, component: int) -> None:
         """From now on these queues count."""
