@@ -26,13 +26,14 @@ _NOTHING: Final = b"\x00\x00"
 
 
 class Door:
-    def __init__(self, node: Node, user: str, vhost: str) -> None:
+    def __init__(self, node: Node, user: str, vhost: str, confirms: bool = True) -> None:
         """Raises Refused when the broker does not let this user into this vhost."""
         self.node = node
         self.wire = DeafWire()
         self.connection = node.connect(self.wire, "127.0.0.1", 0, "127.0.0.1", 0)
         self._log_in(user, vhost)
-        self.send(methods.ConfirmSelect(), CHANNEL)
+        if confirms:
+            self.send(methods.ConfirmSelect(), CHANNEL)
         self.channel: Channel = self.connection.channels[CHANNEL]
         node.flush()
         self.wire.take()
@@ -63,7 +64,7 @@ class Door:
         return walk(self.channel, arguments, content, body_size)
 
     def deliver(self, delivery: Delivery, queues: list[Queue], observer: Observer | None) -> bool:
-        """Into these queues, as one publish. False when the publisher would hear nack."""
+        """Into these queues, as one publish. False when the publisher would hear nack, or nothing."""
         acks = self.channel.counters.confirmed
         delivery.queues = queues
         delivery.observer = observer
@@ -72,21 +73,21 @@ class Door:
 
 
 class Doors:
-    """One for every user and vhost, or why there is none."""
+    """One for every user and vhost, or why there is none; and one for those who want no confirms, which take time."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._known: dict[tuple[str, str], Door | Refused] = {}
+        self._known: dict[tuple[str, str, bool], Door | Refused] = {}
 
-    def of(self, user: str, vhost: str) -> Door | Refused:
-        known = self._known.get((user, vhost))
+    def of(self, user: str, vhost: str, confirms: bool = True) -> Door | Refused:
+        known = self._known.get((user, vhost, confirms))
         if known is None:
             try:
-                known = Door(self._node, user, vhost)
+                known = Door(self._node, user, vhost, confirms)
                 known.wire.hush()
             except Refused as refused:
                 known = refused
-            self._known[(user, vhost)] = known
+            self._known[(user, vhost, confirms)] = known
         return known
 
 

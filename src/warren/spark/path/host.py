@@ -18,9 +18,11 @@ class StillHost:
         self.tokens = 0
         # What the next draw is about: the same message draws the same number wherever and whenever it is asked.
         self.subject = b""
+        # Whether the node wants its turn to be ended.
+        self.is_awake = False
 
     def wake(self) -> None:
-        """Whoever holds the node ends its turns."""
+        self.is_awake = True
 
     def token(self) -> str:
         self.tokens += 1

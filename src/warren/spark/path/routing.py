@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
+from warren.spark.path.collecting import without_collecting
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.interception import CHANGED_TYPE, Interception
@@ -68,6 +69,10 @@ class Router:
 
     def route(self, rows: pa.StructArray) -> pa.StructArray:
         """A field per column; those that cannot matter may be left out (columns.py)."""
+        with without_collecting():
+            return self._answer(rows)
+
+    def _answer(self, rows: pa.StructArray) -> pa.StructArray:
         count = len(rows)
         if count == 0:
             return pa.array([], ARROW_TYPE if self._interception is None else INTERCEPTED_TYPE)
