@@ -118,9 +118,9 @@ def test_a_host_that_is_not_ours_is_told_in_one_line(tmp_path: Path) -> None:
     [
         (["--amqp-port", "many"], "--amqp-port must be a whole number, not 'many'"),
         (["--tls-cert", "no.pem"], "cannot load tls_cert no.pem and its key: [Errno 2] No such file or directory"),
-        (["--interceptors", "nowhere"], "'nowhere' is not of the form package.module:Class"),
-        (["--interceptors", "nowhere.at:All"], "cannot load nowhere.at:All: No module named 'nowhere'"),
-        (["--interceptors", "json:JSONDecoder"], f"json:JSONDecoder is not a subclass of {INTERCEPTOR}"),
+        (["--interceptors", "nowhere"], "interceptors: 'nowhere' is not of the form package.module:Class"),
+        (["--interceptors", "nowhere.at:All"], "interceptors: cannot load nowhere.at:All: No module named 'nowhere'"),
+        (["--interceptors", "json:JSONDecoder"], f"interceptors: json:JSONDecoder is not a subclass of {INTERCEPTOR}"),
         (["--config", "no.toml"], "cannot read the configuration no.toml: No such file or directory"),
         (["--definitions", "no.json"], "cannot read the definitions no.json: No such file or directory"),
         (["--frobnicate"], "No such option '--frobnicate'."),

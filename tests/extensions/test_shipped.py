@@ -175,4 +175,4 @@ def test_a_mistake_in_the_configuration_stops_the_start_with_one_line(tmp_path: 
     run = run_warren(
         "serve", "--amqp-port", "0", "--http-port", "-1", "--data-dir", "", "--interceptors", named, cwd=tmp_path
     )
-    assert (run.returncode, run.stdout, run.stderr) == (1, "", f"error: {reason}\n")
+    assert (run.returncode, run.stdout, run.stderr) == (1, "", f"error: interceptors: {reason}\n")

@@ -12,15 +12,13 @@ import time
 from pathlib import Path
 
 from warren import __version__
-from warren.broker.exchanges.base import ExchangeDecorator
 from warren.broker.node import Node
 from warren.broker.operate import definitions
-from warren.broker.queue.decorators import QueueDecorator
-from warren.broker.session.interceptors import Interceptor
 from warren.broker.session.tracer import Tracer
 from warren.broker.settings import Settings
 from warren.config import Config
 from warren.errors import WarrenError
+from warren.plugins import install, made_from
 from warren.server import tls
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.archiver import Archiver, WriteArchive
@@ -33,7 +31,6 @@ from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
 from warren.server.origin import ClientOrigin
 from warren.server.passwords import Passwords
-from warren.server.plugins import made_from
 from warren.server.syncer import Syncer
 from warren.server.transport import AmqpTransport, Roster
 from warren.store.definitions import Row
@@ -223,12 +220,7 @@ class Server:
         recorder = None if self._store is None else self._store.definitions
         settings = settings_of(self.config, self.memory_limit)
         node = Node(self.host, settings, recorder, self._store, self.clock.now(), __version__)
-        for name in self.config.interceptors:
-            node.install_interceptor(made_from(name, Interceptor))
-        for name in self.config.exchange_decorators:
-            node.install_exchange_decorator(made_from(name, ExchangeDecorator))
-        for name in self.config.queue_decorators:
-            node.install_queue_decorator(made_from(name, QueueDecorator))
+        install(node, self.config.interceptors, self.config.exchange_decorators, self.config.queue_decorators)
         if self.config.tracer:
             node.install_tracer(made_from(self.config.tracer, Tracer))
         for line in definitions.restore(node, rows):

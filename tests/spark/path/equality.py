@@ -23,24 +23,32 @@ from tests.spark.path.without_spark import Run
 from warren.spark.path.consumers import Crew
 
 
-def live_outcome(definitions: dict[str, Any], publishes: list[Sent], until: int, crew: Crew | None = None) -> Outcome:
-    live = LiveBroker(definitions, MAX_MESSAGE_SIZE, START, crew)
+def live_outcome(
+    definitions: dict[str, Any],
+    publishes: list[Sent],
+    until: int,
+    crew: Crew | None = None,
+    **extensions: Any,
+) -> Outcome:
+    live = LiveBroker(definitions, MAX_MESSAGE_SIZE, START, crew, **extensions)
     for sent in publishes:
         live.publish(sent)
     return live.finish(until)
 
 
 def path_outcome(
-    definitions: dict[str, Any], publishes: list[Sent], until: int, crew: Crew | None = None, **options: int
+    definitions: dict[str, Any], publishes: list[Sent], until: int, crew: Crew | None = None, **options: Any
 ) -> Outcome:
     run = Run(definitions, MAX_MESSAGE_SIZE, START, crew, **options)
     run.batch(publishes, until)
     return run.finish()
 
 
-def streamed_outcome(definitions: dict[str, Any], publishes: list[Sent], until: int, sizes: list[int]) -> Outcome:
+def streamed_outcome(
+    definitions: dict[str, Any], publishes: list[Sent], until: int, sizes: list[int], **extensions: Any
+) -> Outcome:
     """In batches of these sizes, the rest in a last one; between two nothing is left but the state."""
-    run = Run(definitions, MAX_MESSAGE_SIZE, START)
+    run = Run(definitions, MAX_MESSAGE_SIZE, START, **extensions)
     for size in sizes:
         part, publishes = publishes[:size], publishes[size:]
         if part:

@@ -37,6 +37,7 @@ from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.broker.settings import Settings
 from warren.broker.stream.stream import Stream
 from warren.broker.world import Login
+from warren.plugins import install
 from warren.spark.path.consumers import Crew, Worker
 
 
@@ -92,11 +93,19 @@ def name_in(content: bytes) -> str:
 
 
 class LiveWorld(World):
-    def __init__(self, definitions: dict[str, Any], settings: Settings, started_at: int, outcome: Outcome) -> None:
+    def __init__(
+        self,
+        definitions: dict[str, Any],
+        settings: Settings,
+        started_at: int,
+        outcome: Outcome,
+        extensions: dict[str, list[str]],
+    ) -> None:
         self.host: TrustingHost = TrustingHost()
         self.store = LoggingStore(outcome)
         self.settings = settings
         self.node = Node(self.host, settings, None, self.store, started_at)
+        install(self.node, **extensions)
         self.node.dead_letters.listener = NotingDeaths(self.node, outcome)
         import_(self.node, json.loads(json.dumps(definitions)))
         self.vhost = self.node.vhosts["/"]
@@ -104,11 +113,16 @@ class LiveWorld(World):
 
 class LiveBroker:
     def __init__(
-        self, definitions: dict[str, Any], max_message_size: int, started_at: int = START, crew: Crew | None = None
+        self,
+        definitions: dict[str, Any],
+        max_message_size: int,
+        started_at: int = START,
+        crew: Crew | None = None,
+        **extensions: Any,
     ) -> None:
         self.outcome = Outcome()
         settings = Settings(max_message_size=max_message_size, login_failures_max=0)
-        self.world = LiveWorld(definitions, settings, started_at, self.outcome)
+        self.world = LiveWorld(definitions, settings, started_at, self.outcome, extensions)
         self._clients: dict[tuple[str, str], Client] = {}
         self._channels: dict[tuple[str, str], ChannelClient] = {}
         self._numbers: dict[tuple[str, str], int] = defaultdict(int)

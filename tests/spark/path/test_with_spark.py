@@ -31,12 +31,13 @@ SCHEMA = pa.schema(
         ("publisher", pa.string()), ("sequence", pa.int64()), ("published_at", pa.timestamp("us", "UTC")),
         ("exchange", pa.string()), ("routing_key", pa.string()), ("vhost", pa.string()), ("user", pa.string()),
         ("mandatory", pa.bool_()), ("body_size", pa.int64()), ("properties", PROPERTIES), ("headers_raw", pa.binary()),
+        ("body", pa.binary()),
     ]
 )  # fmt: skip
 
 
 def write(publishes: list[Sent], file: Path) -> None:
-    rows = [sent.row() | {"published_at": sent.at * 1000} for sent in publishes]
+    rows = [sent.row() | {"published_at": sent.at * 1000, "body": sent.body} for sent in publishes]
     pq.write_table(pa.Table.from_pylist([{name: row.get(name) for name in SCHEMA.names} for row in rows], SCHEMA), file)
 
 

@@ -30,6 +30,8 @@ ROUTE_TYPE = pa.struct(
         ("headers_raw", pa.binary()),
     ]
 )  # fmt: skip
+# What an interceptor is shown beside it.
+INTERCEPTED_TYPE = pa.struct([*ROUTE_TYPE, ("body", pa.binary()), ("body_size", pa.int64())])
 VIA = pa.list_(pa.struct([("queue", pa.int32()), ("via", pa.int32())]))
 PLAY_SCHEMA = pa.schema(
     [
@@ -40,6 +42,7 @@ PLAY_SCHEMA = pa.schema(
         ("starts_at", pa.int64()), ("ends_at", pa.int64()), ("queue", pa.string()), ("saved", pa.binary()),
     ]
 )  # fmt: skip
+INTERCEPTED_SCHEMA = PLAY_SCHEMA.append(pa.field("encoded", pa.binary()))
 
 
 class AnyDeaths:
@@ -66,8 +69,9 @@ class Run:
         crew: Crew | None = None,
         partitions: int = 3,
         in_memory: int = 200_000,
+        **extensions: Any,
     ) -> None:
-        self.topology: Topology = read_topology(definitions, max_message_size)
+        self.topology: Topology = read_topology(definitions, max_message_size, **extensions)
         self.crew = crew
         self.starts_at = starts_at
         self.partitions = partitions
@@ -80,7 +84,7 @@ class Run:
         self.components = components_of(self.topology.sample, frozenset() if crew is None else crew.queues)
 
     def batch(self, publishes: list[Sent], ends_at: int, keeps_state: bool = False) -> None:
-        rows = [sent.row() | {"message": number} for number, sent in enumerate(publishes)]
+        rows = [sent.row() | {"message": number, "body": sent.body} for number, sent in enumerate(publishes)]
         parts: list[list[dict[str, Any]]] = [[] for _ in range(self.partitions)]
         for saved in sorted(self.state, key=lambda row: (row["stage"], row["sequence"] or 0)):
             parts[saved["component"] % self.partitions].append(
@@ -88,6 +92,7 @@ class Run:
             )
         for row, verdict in zip(rows, self._route(rows), strict=True):
             self._note(row, verdict)
+            row |= verdict.get("changed") or {}
             for component in verdict["components"]:
                 parts[component % self.partitions].append(
                     row | {"component": component, "may_refuse": verdict["may_refuse"], "via": verdict["queues"],
@@ -107,8 +112,9 @@ class Run:
         found: list[dict[str, Any]] = []
         # Batches of an odd size, so that what one batch has learned serves the next.
         for start in range(0, len(asked), 97):
-            part = [{field.name: row.get(field.name) for field in ROUTE_TYPE} for row in asked[start : start + 97]]
-            found.extend(self._router.route(pa.array(part, ROUTE_TYPE)).to_pylist())
+            kind = INTERCEPTED_TYPE if self.topology.intercepts else ROUTE_TYPE
+            part = [{field.name: row.get(field.name) for field in kind} for row in asked[start : start + 97]]
+            found.extend(self._router.route(pa.array(part, kind)).to_pylist())
         return found
 
     def _note(self, row: dict[str, Any], verdict: dict[str, Any]) -> None:
@@ -151,8 +157,9 @@ class Run:
 
 
 def _play(player: Player, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    schema = INTERCEPTED_SCHEMA if player.topology.intercepts else PLAY_SCHEMA
     batches = [
-        pa.RecordBatch.from_pylist([{name: row.get(name) for name in PLAY_SCHEMA.names} for row in part], PLAY_SCHEMA)
+        pa.RecordBatch.from_pylist([{name: row.get(name) for name in schema.names} for row in part], schema)
         for part in (rows[start : start + 61] for start in range(0, len(rows), 61))
     ]
     for batch in player(iter(batches)):

@@ -33,12 +33,19 @@ class PublishTable:
     """The input, column by column."""
 
     def __init__(
-        self, publishes: DataFrame, defaults: Defaults, order_by: str | Sequence[str] | None = None, batch_id: int = 0
+        self,
+        publishes: DataFrame,
+        defaults: Defaults,
+        order_by: str | Sequence[str] | None = None,
+        batch_id: int = 0,
+        with_bodies: bool = False,
     ) -> None:
         self._frame = publishes.withColumn("message_", sf.monotonically_increasing_id())
         self._types = {field.name: field.dataType for field in publishes.schema}
         self._defaults = defaults
         self._batch_id = batch_id
+        # Only an interceptor looks at them.
+        self._with_bodies = with_bodies
         self._problems: list[Column] = []
         self.order_by = [order_by] if isinstance(order_by, str) else list(order_by or [])
         for name in ("exchange", "routing_key"):
@@ -101,6 +108,8 @@ class PublishTable:
             columns.append(self._headers().alias("headers"))
         if self.has_raw_headers:
             columns.append(self._typed("headers_raw", "binary").alias("headers_raw"))
+        if self._with_bodies:
+            columns.append(self._body().alias("body"))
         columns += [sf.col(name).alias(f"{_ORDER}{at}") for at, name in enumerate(self.order_by)]
         columns += [self._micros().alias("micros")]
         problem = sf.coalesce(*self._problems) if self._problems else sf.lit(None)
@@ -159,6 +168,10 @@ class PublishTable:
             sizes.append(size)
         return sf.coalesce(*sizes, sf.lit(0)).cast("bigint")
 
+    def _body(self) -> Column:
+        name = self._source("body")
+        return sf.lit(None).cast("binary") if name is None else sf.col(name).cast("binary")
+
     def _time(self) -> Column:
         """In milliseconds since 1970."""
         return sf.floor(self._micros(complain=True) / 1000).cast("bigint")
@@ -214,7 +227,9 @@ class PublishTable:
 def question(publishes: PublishTable, topology: Topology) -> Column:
     """What checks and routing may ask about, as one struct: columns that cannot matter stay out of Python."""
     fields = [sf.col(name) for name in ("problem", "vhost", "user", "exchange", "routing_key", "mandatory")]
-    if publishes.has_size:
+    if topology.intercepts:
+        fields += [sf.col("body"), sf.col("body_size"), *([] if topology.changes else [sf.col("at")])]
+    elif publishes.has_size:
         too_big = sf.col("body_size") > topology.max_message_size
         fields.append(sf.when(too_big, sf.col("body_size")).alias("oversize"))
     if topology.changes:
@@ -222,12 +237,12 @@ def question(publishes: PublishTable, topology: Topology) -> Column:
     if topology.draws:
         fields += [sf.col("publisher"), sf.col("sequence")]
     asked = [*ROUTING_NAMES, *(HASHED_NAMES if topology.looks_beyond_keys else ())]
-    names = [name for name in publishes.property_names if name in asked]
+    names = [name for name in publishes.property_names if topology.intercepts or name in asked]
     if names:
         fields.append(sf.struct(*[sf.col("properties")[name].alias(name) for name in names]).alias("properties"))
     if publishes.has_headers:
         headers = sf.col("headers")
-        if not topology.looks_beyond_keys:
+        if not topology.looks_beyond_keys and not topology.intercepts:
             has_keys = sf.map_contains_key(headers, "CC") | sf.map_contains_key(headers, "BCC")
             headers = sf.when(has_keys, headers)
         fields.append(headers.alias("headers"))

@@ -84,6 +84,9 @@ def _reachable(vhost: VHost, start: str, key: str | None) -> list[Queue]:
         if name == "":
             direct = vhost.queues if key is None else {key: vhost.queues[key]} if key in vhost.queues else {}
             found.update(dict.fromkeys(direct.values()))
+        if exchange.decorators:
+            # Nobody knows where to before it is asked about a message.
+            found.update(dict.fromkeys(vhost.queues.values()))
         for binding in exchange.bindings.values():
             if isinstance(binding.destination, Queue):
                 found[binding.destination] = None

@@ -33,7 +33,9 @@ class PathDifference:
         order_by: str | Sequence[str] | None = None,
     ) -> None:
         self._topologies = before.topology, after.topology
-        source = PublishTable(publishes, Defaults(default_user(before.topology, publishes, user), vhost), order_by)
+        defaults = Defaults(default_user(before.topology, publishes, user), vhost)
+        with_bodies = before.topology.intercepts or after.topology.intercepts
+        source = PublishTable(publishes, defaults, order_by, with_bodies=with_bodies)
         self._source = source
         self.before: PathResult = before.run(publishes, consumers, user=user, vhost=vhost, order_by=order_by)
         self.after: PathResult = after.run(publishes, consumers, user=user, vhost=vhost, order_by=order_by)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from typing import Final
 from zlib import crc32
 
 from warren.broker.world import Login
+
+_log: Final = logging.getLogger("warren.path")
 
 
 class StillHost:
@@ -14,9 +18,11 @@ class StillHost:
         self.tokens = 0
         # What the next draw is about: the same message draws the same number wherever and whenever it is asked.
         self.subject = b""
+        # Whether the node wants its turn to be ended.
+        self.is_awake = False
 
     def wake(self) -> None:
-        """Whoever holds the node ends its turns."""
+        self.is_awake = True
 
     def token(self) -> str:
         self.tokens += 1
@@ -40,7 +46,9 @@ class StillHost:
         login.password_verified(algorithm != "")
 
     def log(self, level: int, text: str) -> None:
-        pass
+        """Who comes and goes is of no interest; what an extension does wrong is."""
+        if level >= logging.ERROR:
+            _log.log(level, "%s", text)
 
 
 class DeafWire:

@@ -20,7 +20,7 @@ from warren.client.session import Refused
 from warren.errors import AmqpError
 from warren.spark.path.components import Components
 from warren.spark.path.consumers import Crew, attach
-from warren.spark.path.door import Door, publish_arguments, scope_of
+from warren.spark.path.door import Doors, publish_arguments, scope_of
 from warren.spark.path.host import StillHost
 from warren.spark.path.topology import Topology, queues_of
 
@@ -132,7 +132,7 @@ class _Epoch:
         self.components = components
         self._queues = {queue: number for number, queue in enumerate(queues_of(node))}
         self._exchanges = {name: number for number, name in enumerate(topology.exchanges)}
-        self._doors: dict[tuple[str, str], Door | Refused] = {}
+        self._doors = Doors(node)
 
     def pass_time(self, at: int) -> None:
         while 0 <= self.node.next_deadline() <= at:
@@ -141,7 +141,7 @@ class _Epoch:
         self.node.flush()
 
     def judge(self, question: Question) -> Verdict:
-        door = self._door(question.user, question.vhost)
+        door = self._doors.of(question.user, question.vhost)
         if isinstance(door, Refused):
             return Verdict(door.code, door.text, "connection")
         host = self.node.host
@@ -160,17 +160,6 @@ class _Epoch:
             return Verdict(returned=answer.is_returned)
         return self._routed(question, delivery.message, delivery.queues)
 
-    def _door(self, user: str, vhost: str) -> Door | Refused:
-        door = self._doors.get((user, vhost))
-        if door is None:
-            try:
-                door = Door(self.node, user, vhost)
-                door.wire.hush()
-            except Refused as refused:
-                door = refused
-            self._doors[(user, vhost)] = door
-        return door
-
     def _routed(self, question: Question, message: Message, queues: list[Queue]) -> Verdict:
         via = self._via(question, message, queues)
         numbers = [self._queues[queue] for queue in queues]
@@ -184,7 +173,7 @@ class _Epoch:
         """By which exchange's binding each was found: the one that was published to, or one further on."""
         exchanges = self.node.vhosts[question.vhost].exchanges
         start = exchanges[question.exchange]
-        if not start.next_exchanges():
+        if not start.next_exchanges() and not start.decorators:
             return [self._exchanges[(question.vhost, start.name)]] * len(queues)
         finder = found_by(exchanges, start, Envelope.of(message, self.node.host.draw()))
         return [self._exchanges[(question.vhost, finder[queue])] for queue in queues]
@@ -199,6 +188,6 @@ def found_by(exchanges: dict[str, Exchange], start: Exchange, envelope: Envelope
         for destination in [] if exchange is None else destinations(exchange, envelope):
             if not destination.is_exchange:
                 met.setdefault(destination, name)
-            elif destination.name not in waiting:
+            elif destination.name and destination.name not in waiting:
                 waiting.append(destination.name)
     return met

@@ -27,7 +27,7 @@ from warren.spark.path.components import Components, components_of
 from warren.spark.path.consumers import Crew, attach, read_crew
 from warren.spark.path.play import Player
 from warren.spark.path.result import PathResult
-from warren.spark.path.routing import SPARK_TYPE, router_of
+from warren.spark.path.routing import router_of, spark_type
 from warren.spark.path.spill import IN_MEMORY
 from warren.spark.path.topology import Topology, read_topology
 
@@ -36,7 +36,7 @@ _ROW: Final = (
     "message", "vhost", "publisher", "sequence", "user", "exchange", "routing_key", "mandatory", "body_size", "at",
     "starts_at", "ends_at",
 )  # fmt: skip
-_OPTIONAL: Final = ("properties", "headers", "headers_raw")
+_OPTIONAL: Final = ("properties", "headers", "headers_raw", "encoded")
 _TASKS_PER_CORE: Final = 4
 # Stages of a row in a stream: what is known of a queue, what is in it, what is new.
 KNOWN: Final = 0
@@ -45,9 +45,17 @@ PUBLISH: Final = 2
 
 
 class MessagePath:
-    def __init__(self, definitions: object, *, max_message_size: int | None = None) -> None:
-        """`definitions`: a path, a JSON text or a dict, as RabbitMQ exports them."""
-        self.topology: Topology = read_topology(definitions, max_message_size)
+    def __init__(
+        self,
+        definitions: object,
+        *,
+        max_message_size: int | None = None,
+        interceptors: Sequence[str] = (),
+        exchange_decorators: Sequence[str] = (),
+    ) -> None:
+        """`definitions`: a path, a JSON text or a dict, as RabbitMQ exports them. Extensions as `package.module:Class`,
+        which workers must be able to import as well."""
+        self.topology: Topology = read_topology(definitions, max_message_size, interceptors, exchange_decorators)
 
     def run(
         self,
@@ -66,9 +74,9 @@ class MessagePath:
         """Nothing is computed before a DataFrame of the result is asked for."""
         crew = None if consumers is None else read_crew(consumers)
         check_crew(self.topology, crew)
-        source = PublishTable(publishes, Defaults(default_user(self.topology, publishes, user), vhost), order_by)
+        source = self._source(publishes, user, vhost, order_by)
         frame = with_span(source, starts_at, until)
-        routed = with_route(frame, source, self.topology, crew)
+        routed = as_intercepted(with_route(frame, source, self.topology, crew), self.topology)
         stages = Stages(self.topology, crew, source, partitions, in_memory)
         return PathResult(routed, stages.components, stages, source.order_columns(), persist)
 
@@ -96,10 +104,16 @@ class MessagePath:
 
     def route(self, publishes: DataFrame, *, user: str | None = None, vhost: str = "/") -> DataFrame:
         """Check and route alone: the publishes' columns and `route`, what the broker says to each."""
-        source = PublishTable(publishes, Defaults(default_user(self.topology, publishes, user), vhost))
+        source = self._source(publishes, user, vhost)
         # Only routes that change with time ask when it all began.
         frame = with_span(source, None, None) if self.topology.changes else source.frame()
-        return with_route(frame, source, self.topology, None)
+        return as_intercepted(with_route(frame, source, self.topology, None), self.topology)
+
+    def _source(
+        self, publishes: DataFrame, user: str | None, vhost: str, order_by: str | Sequence[str] | None = None
+    ) -> PublishTable:
+        defaults = Defaults(default_user(self.topology, publishes, user), vhost)
+        return PublishTable(publishes, defaults, order_by, with_bodies=self.topology.intercepts)
 
 
 class Stages:
@@ -119,7 +133,7 @@ class Stages:
         self._player = Player(topology, crew, in_memory, keeps_state)
         self._source = source
         self._partitions = partitions
-        self.has_ttl = "expiration" in source.property_names
+        self.has_ttl = topology.intercepts or "expiration" in source.property_names
 
     def play(self, rows: DataFrame, state: DataFrame | None = None) -> DataFrame:
         """Events of the components in `rows`, each in order."""
@@ -175,13 +189,26 @@ def with_route(
     return frame.withColumn(column, route_function(topology, crew)(question(source, topology)))
 
 
+def as_intercepted(routed: DataFrame, topology: Topology) -> DataFrame:
+    """With what an interceptor made of each publish in its place; as it was where it was refused."""
+    if not topology.intercepts:
+        return routed
+    changed = sf.col("route.changed")
+    names = ("exchange", "routing_key", "mandatory", "body_size")
+    columns = {name: sf.coalesce(changed[name], sf.col(name)) for name in names}
+    columns["properties"] = sf.struct(changed["expiration"].alias("expiration"))
+    columns["encoded"] = changed["encoded"]
+    columns["route"] = sf.col("route").dropFields("changed")
+    return routed.drop("headers", "headers_raw", "body").withColumns(columns)
+
+
 def route_function(topology: Topology, crew: Crew | None) -> Callable[[Column], Column]:
     def route(rows: pa.Array) -> pa.Array:
         return router_of(topology, crew).route(rows)
 
     # Its types say which kind it is; to name the kind as well is what Spark warns about.
     declare: Any = arrow_udf
-    function: Callable[[Column], Column] = declare(route, SPARK_TYPE)
+    function: Callable[[Column], Column] = declare(route, spark_type(topology))
     return function
 
 

@@ -6,7 +6,6 @@ come; only what waits in queues is held (spill.py). In a stream the rows of the 
 
 from __future__ import annotations
 
-import gc
 import json
 import pickle
 from collections.abc import Iterable, Iterator
@@ -20,16 +19,17 @@ from warren.amqp.frames import body_of
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule
 from warren.broker.stream.stream import Stream
-from warren.spark.path import events
+from warren.spark.path.collecting import without_collecting
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
 from warren.spark.path.simulation import Publish, Simulation, named
 from warren.spark.path.spill import IN_MEMORY, row_of
 from warren.spark.path.state import Memory, note_state
-from warren.spark.path.topology import Topology, name_of_queue
+from warren.spark.path.topology import Topology
 
-BATCH: Final = 10_000
+# Rows after which it is looked whether events have come to a batch.
+_LOOK_EVERY: Final = 100
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,8 @@ class Player:
     keeps_state: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Messages are in no cycles: looking for some among all that waits in queues would cost an eighth of the time.
-        was_on = gc.isenabled()
-        gc.disable()
-        try:
+        with without_collecting():
             yield from self._play(batches)
-        finally:
-            if was_on:
-                gc.enable()
 
     def _play(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         simulation: Simulation | None = None
@@ -67,8 +61,8 @@ class Player:
                     continue
                 memory.recall(simulation)
                 simulation.publish(rows.publish(at))
-                if len(simulation.events.rows) >= BATCH:
-                    yield simulation.events.batch()
+                if at % _LOOK_EVERY == 0 and simulation.events.are_many:
+                    yield from simulation.events.batches()
         if simulation is None:
             return
         memory.recall(simulation)
@@ -95,11 +89,10 @@ class Player:
             outcome = "scheduled" if isinstance(queue, Schedule) else "ready"
             for place, entry in enumerate(simulation.kept(queue), 1):
                 note_kept(simulation, queue, entry, outcome, place, self.keeps_state)
-                if len(simulation.events.rows) >= BATCH:
-                    yield simulation.events.batch()
+                if simulation.events.are_many:
+                    yield from simulation.events.batches()
         simulation.store.close()
-        if simulation.events.rows:
-            yield simulation.events.batch()
+        yield from simulation.events.batches()
 
 
 class Rows:
@@ -111,14 +104,21 @@ class Rows:
         self.starts_at: int = self._columns["starts_at"][0].as_py()
         self.ends_at: int = self._columns["ends_at"][0].as_py()
         self.saved: list[bytes | None] | None = self._listed("saved") if "saved" in self._columns else None
-        self._properties = encoded_properties(
-            self._columns.get("properties"), self._columns.get("headers"), self._columns.get("headers_raw"), self._count
-        )
+        self._properties = self._encoded()
         self._plain = list(zip(*[self._listed(name) for name in _PLAIN], strict=True))
         via = self._columns["via"]
         self._offsets = via.offsets.to_pylist()
         queues, exchanges = via.values.flatten()
         self._queues, self._exchanges = queues.to_pylist(), exchanges.to_pylist()
+
+    def _encoded(self) -> list[bytes | BadTable] | None:
+        if "encoded" in self._columns:
+            # As an interceptor left them; null in rows of state.
+            return [value or NO_PROPERTIES for value in self._listed("encoded")]
+        columns = self._columns
+        return encoded_properties(
+            columns.get("properties"), columns.get("headers"), columns.get("headers_raw"), self._count
+        )
 
     def _listed(self, name: str) -> list[Any]:
         values: list[Any] = self._columns[name].to_pylist()
@@ -138,7 +138,10 @@ class Rows:
         properties = NO_PROPERTIES if self._properties is None else self._properties[at]
         assert not isinstance(properties, BadTable), "refused rows go to no queue"
         start, end = self._offsets[at], self._offsets[at + 1]
-        via = dict(zip(self._queues[start:end], self._exchanges[start:end], strict=True))
+        if end - start == 1:
+            via = {self._queues[start]: self._exchanges[start]}
+        else:
+            via = dict(zip(self._queues[start:end], self._exchanges[start:end], strict=True))
         return Publish(
             component, message, vhost, publisher, sequence, user, exchange, key, mandatory, properties, size, time,
             may_refuse, via,
@@ -153,11 +156,12 @@ _PLAIN: Final = (
 
 def note_kept(simulation: Simulation, queue: Queue, entry: Any, outcome: str, place: int, in_full: bool) -> None:
     message = entry.message
-    vhost, name = name_of_queue(queue)
+    vhost, name = simulation.name_of(queue)
     publisher, sequence = named(body_of(message.content))
     deaths = (message.properties().headers or {}).get("x-death") if b"x-death" in message.content else None
-    simulation.events.rows.append(events.kept_row(
-        vhost, name, entry.sequence, publisher, sequence, message.origin.exchange, message.origin.keys[0],
+    origin = message.origin
+    simulation.events.kept.append((
+        vhost, name, entry.sequence, publisher, sequence, origin.exchange, origin.keys[0],
         None if deaths is None else json.dumps(plain(deaths)), entry.redelivered, entry.expires_at, message.body_size,
         outcome, place, simulation.component_of(queue) if in_full else None,
         pickle.dumps(row_of(entry)) if in_full else None,

@@ -12,8 +12,10 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
+from warren.spark.path.collecting import without_collecting
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
+from warren.spark.path.interception import CHANGED_TYPE, Interception
 from warren.spark.path.matcher import SYNTAX_ERROR, Matcher, Question, Verdict
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
 from warren.spark.path.simulation import name_of
@@ -34,11 +36,21 @@ SPARK_TYPE: Final = (
     "struct<code: int, text: string, scope: string, returned: boolean, may_refuse: boolean, "
     "queues: array<struct<queue: int, via: int>>, components: array<int>>"
 )
+# With what an interceptor has made of the row; null where it was not asked or refused.
+INTERCEPTED_TYPE: Final = pa.struct([*ARROW_TYPE, ("changed", CHANGED_TYPE)])
+_SPARK_CHANGED: Final = (
+    "struct<exchange: string, routing_key: string, mandatory: boolean, body_size: bigint, expiration: string, "
+    "encoded: binary>"
+)
 # Beyond this the codes of the columns, multiplied, might not fit a machine integer.
 _CODES_MAX: Final = 2**62
 # What is remembered: of how many frames (all of a publish but its key) at most, and how many keys in all.
 _FRAMES_MAX: Final = 64
 _KEYS_MAX: Final = 1_000_000
+
+
+def spark_type(topology: Topology) -> str:
+    return f"{SPARK_TYPE[:-1]}, changed: {_SPARK_CHANGED}>" if topology.intercepts else SPARK_TYPE
 
 
 class Router:
@@ -49,6 +61,7 @@ class Router:
         self._topology = topology
         self._crew = crew
         self._components = known_components(topology, consumed)
+        self._interception = Interception(topology) if topology.intercepts else None
         self._matchers: dict[int, Matcher] = {}
         # Frame -> routing key -> number of the verdict.
         self._known: dict[tuple[Any, ...], dict[str, int]] = {}
@@ -56,14 +69,25 @@ class Router:
 
     def route(self, rows: pa.StructArray) -> pa.StructArray:
         """A field per column; those that cannot matter may be left out (columns.py)."""
+        with without_collecting():
+            return self._answer(rows)
+
+    def _answer(self, rows: pa.StructArray) -> pa.StructArray:
         count = len(rows)
         if count == 0:
-            return pa.array([], ARROW_TYPE)
-        self._forget_if_much()
+            return pa.array([], ARROW_TYPE if self._interception is None else INTERCEPTED_TYPE)
         columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
         encoded = encoded_properties(
             columns.pop("properties", None), columns.pop("headers", None), columns.pop("headers_raw", None), count
         )
+        if self._interception is None:
+            return self._route(columns, encoded, count)
+        intercepted = self._interception.change(columns, encoded, count)
+        routes = self._route(intercepted.columns, intercepted.encoded, count)
+        return pa.StructArray.from_arrays([*routes.flatten(), intercepted.changed], fields=list(INTERCEPTED_TYPE))
+
+    def _route(self, columns: dict[str, Any], encoded: list[bytes | BadTable] | None, count: int) -> pa.StructArray:
+        self._forget_if_much()
         if encoded is not None:
             columns["encoded"] = pa.array([_wire(value) for value in encoded], pa.binary())
         key_codes, keys = _codes(columns.pop("routing_key"))
@@ -102,6 +126,11 @@ class Router:
         problem = frames.value("problem", frame, None)
         if problem is not None:
             return Verdict(SYNTAX_ERROR, f"SYNTAX_ERROR - {problem}", "row")
+        refusal = frames.value("refused_code", frame, 0)
+        if refusal:
+            return Verdict(
+                refusal, frames.value("refused_text", frame, None), frames.value("refused_scope", frame, None)
+            )
         bad_table = frames.bad_table(frame)
         if bad_table is not None:
             return Verdict(bad_table.error.code, bad_table.error.reply_text, "connection")

@@ -35,11 +35,11 @@ from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.components import Components
 from warren.spark.path.consumers import Crew, Post, attach
-from warren.spark.path.door import Door, publish_arguments
+from warren.spark.path.door import Door, Doors, publish_arguments
 from warren.spark.path.events import Event, EventRows
 from warren.spark.path.host import StillHost
 from warren.spark.path.spill import IN_MEMORY, Row, SpillingStore
-from warren.spark.path.topology import Topology, name_of_queue, queues_of
+from warren.spark.path.topology import Name, Topology, name_of_queue, queues_of
 
 _SEQUENCE: Final = struct.Struct(">q")
 _STREAM_BYTES: Final = 1 << 20
@@ -116,6 +116,18 @@ class _Unentered(Observer):
             self.rows.append((queue, events.DROPPED, DUPLICATE))
 
 
+class _Place(NamedTuple):
+    vhost: str
+    name: str
+    number: int
+    # Of an entry into it.
+    outcome: str | None
+
+    @staticmethod
+    def of(queue: Queue, number: int) -> _Place:
+        return _Place(*name_of_queue(queue), number, events.APPENDED if isinstance(queue, Stream) else None)
+
+
 class Reading:
     """What was appended to a stream: it tells nobody, so it is read."""
 
@@ -144,19 +156,19 @@ class Simulation:
         self.node = topology.node(self.host, self.store, started_at)
         self.node.dead_letters.listener = _Deaths(self)
         self.queues: list[Queue] = queues_of(self.node)
-        self._numbers = {queue: number for number, queue in enumerate(self.queues)}
-        self._names = {queue: name_of_queue(queue) for queue in self.queues}
+        # All that is told of a queue when a message enters it, found at once.
+        self._places = {queue: _Place.of(queue, number) for number, queue in enumerate(self.queues)}
         # Whether any of them may not take a message in.
         self._choosy = any(queue.deduplication is not None or queue.options.rejects_when_full for queue in self.queues)
-        self._component_of = {queue: components.of_queue[number] for queue, number in self._numbers.items()}
-        self._exchanges = topology.exchanges
+        self._component_of = {queue: components.of_queue[number] for number, queue in enumerate(self.queues)}
+        self._exchange_names = [name for _, name in topology.exchanges]
         self._posts: list[Post] = [] if crew is None else attach(self.node, crew)
         # Places in _posts: who heard something in this turn, and who will have done something when.
         self._rung: list[int] = []
         self._working: list[tuple[int, int]] = []
         for place, post in enumerate(self._posts):
             post.door.wire.tell(partial(self._rung.append, place))
-        self._doors: dict[tuple[str, str], Door] = {}
+        self._doors = Doors(self.node)
         # Components, and the streams in them, each with how far it was looked at and where it began.
         self.played: dict[int, None] = {}
         self.streams: dict[Stream, Reading] = {}
@@ -187,8 +199,9 @@ class Simulation:
 
     def _end_turn(self) -> None:
         """And the turns that this one asks for: nobody else waits for one here."""
-        self.node.flush()
-        while self.node.errands.waiting:
+        host = self.host
+        while host.is_awake:
+            host.is_awake = False
             self.node.flush()
         if self.streams:
             self._read_streams()
@@ -211,7 +224,7 @@ class Simulation:
             heappush(self._working, (post.worker.due, place))
         self._end_turn()
         publisher, sequence = named(body)
-        self.events.rows.append(Event(
+        self.events.others.append(Event(
             events.CONSUMED, vhost=plan.vhost, queue=plan.queue, publisher=publisher, sequence=sequence,
             at=self.node.now, outcome=outcome, consumer=post.worker.tag,
         ))  # fmt: skip
@@ -223,7 +236,8 @@ class Simulation:
         self.advance(max(publish.at, self.node.now))
         body = name_of(publish.publisher, publish.sequence)
         self.host.subject = body
-        door = self._door(publish.user, publish.vhost)
+        door = self._doors.of(publish.user, publish.vhost, publish.may_refuse)
+        assert isinstance(door, Door), "refused rows go to no queue"
         arguments = _known_arguments(publish.exchange, publish.routing_key, publish.mandatory)
         content = content_frames(1, publish.properties, body, 0)
         delivery = door.judge(arguments, content, publish.body_size)
@@ -240,25 +254,17 @@ class Simulation:
                 self._note_publish(kind, queue, publish, reason)
         self._end_turn()
         if publish.may_refuse:
-            self.events.rows.append(Event(
+            self.events.others.append(Event(
                 events.CONFIRMED, vhost=publish.vhost, publisher=publish.publisher, sequence=publish.sequence,
                 message=publish.message, at=publish.at, outcome="ack" if accepted else "nack",
             ))  # fmt: skip
 
     def _note_publish(self, kind: str, queue: Queue, publish: Publish, reason: str) -> None:
-        self.events.rows.append(Event(
+        self.events.others.append(Event(
             kind, vhost=queue.vhost, queue=queue.name, publisher=publish.publisher, sequence=publish.sequence,
             exchange=publish.exchange, routing_key=publish.routing_key, at=self.node.now, reason=reason,
             body_size=publish.body_size,
         ))  # fmt: skip
-
-    def _door(self, user: str, vhost: str) -> Door:
-        door = self._doors.get((user, vhost))
-        if door is None:
-            door = Door(self.node, user, vhost)
-            door.wire.hush()
-            self._doors[(user, vhost)] = door
-        return door
 
     def play(self, component: int) -> None:
         """From now on these queues count."""
@@ -289,24 +295,24 @@ class Simulation:
         if self._is_silent:
             return
         message = entry.message
-        publisher, sequence = named(body_of(message.content))
         publish = self._current
         origin = message.origin
-        vhost, name = self._names[queue]
+        vhost, name, number, outcome = self._places[queue]
+        from_queue: str | None = None
         if publish is not None:
-            reason, from_queue = PUBLISHED, None
-            via = self._exchanges[publish.via[self._numbers[queue]]][1]
+            publisher, sequence, reason = publish.publisher, publish.sequence, PUBLISHED
+            via = self._exchange_names[publish.via[number]]
         else:
+            publisher, sequence = named(body_of(message.content))
             reason, from_queue = _cause(message)
             via = origin.exchange
-        self.events.rows.append(events.entered_row(
+        self.events.entered.append((
             vhost, name, entry.sequence, publisher, sequence, origin.exchange, origin.keys[0], self.node.now, reason,
-            via, from_queue, entry.expires_at, message.body_size,
-            events.APPENDED if isinstance(queue, Stream) else None,
+            via, from_queue, entry.expires_at, message.body_size, outcome,
         ))  # fmt: skip
 
     def discarded(self, queue: Queue, message: Message) -> None:
-        self._left(events.DROPPED, queue, message, 0, REASON_EXPIRED)
+        self._dropped(queue, message, 0, REASON_EXPIRED)
 
     def settled(self, queue: Queue, entry: Entry) -> None:
         """Out of the queue for good. Those that a consumer settled and dead letters are told elsewhere."""
@@ -315,7 +321,7 @@ class Simulation:
         if self._settling and body_of(entry.message.content) == self._settling:
             return
         reason = REASON_EXPIRED if is_expired(entry, self.node.now) else REASON_MAXLEN
-        self._left(events.DROPPED, queue, entry.message, entry.sequence, reason)
+        self._dropped(queue, entry.message, entry.sequence, reason)
 
     def died(self, letter: DeadLetter) -> None:
         queue, message = letter.queue, letter.entry.message
@@ -324,13 +330,13 @@ class Simulation:
             # reject-publish-dlx without a dead-letter exchange: refused, and no more.
             return
         if exchange not in self.node.vhosts[queue.vhost].exchanges:
-            self._left(events.DROPPED, queue, message, letter.entry.sequence, letter.reason)
+            self._dropped(queue, message, letter.entry.sequence, letter.reason)
             return
         key = queue.options.dead_letter_routing_key
         body = body_of(message.content)
         self.host.letters.append(body + queue.name.encode(errors="surrogatepass"))
         publisher, sequence = named(body)
-        self.events.rows.append(Event(
+        self.events.others.append(Event(
             events.DEAD_LETTERED, vhost=queue.vhost, queue=queue.name,
             position=letter.entry.sequence if letter.stored else None, publisher=publisher, sequence=sequence,
             exchange=exchange, routing_key=message.origin.keys[0] if key is None else key, at=self.node.now,
@@ -344,18 +350,18 @@ class Simulation:
         record_death(headers, letter.queue.name, letter.reason, origin, properties, self.node.wall_seconds())
         return json.dumps(plain(headers["x-death"]))
 
-    def _left(self, kind: str, queue: Queue, message: Message, position: int, reason: str) -> None:
+    def _dropped(self, queue: Queue, message: Message, position: int, reason: str) -> None:
         publisher, sequence = named(body_of(message.content))
-        self.events.rows.append(Event(
-            kind, vhost=queue.vhost, queue=queue.name, position=position or None, publisher=publisher,
-            sequence=sequence, exchange=message.origin.exchange, routing_key=message.origin.keys[0],
-            at=self.node.now, reason=reason, body_size=message.body_size,
+        origin = message.origin
+        self.events.dropped.append((
+            queue.vhost, queue.name, position or None, publisher, sequence, origin.exchange, origin.keys[0],
+            self.node.now, reason, message.body_size,
         ))  # fmt: skip
 
     def deleted(self, queue: Queue) -> None:
         """It expired (x-expires), with all it held."""
         for entry in self.kept(queue):
-            self._left(events.DROPPED, queue, entry.message, entry.sequence, QUEUE_EXPIRED)
+            self._dropped(queue, entry.message, entry.sequence, QUEUE_EXPIRED)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -372,6 +378,9 @@ class Simulation:
         while entry is not None:
             yield entry
             entry = queue.backing.fetch()
+
+    def name_of(self, queue: Queue) -> Name:
+        return self._places[queue][:2]
 
     def component_of(self, queue: Queue) -> int:
         return self._component_of[queue]

@@ -107,18 +107,19 @@ class SpillingBacking(Backing):
         super().__init__()
         self._store = store
         self._queue = queue
-        self._ready = 0
         # Behind what is in memory: chunks in the file, then what will be the next of them.
         self._chunks: deque[tuple[int, int]] = deque()
         self._tail: list[Row] = []
 
     def publish(self, entry: Entry) -> None:
-        self._store.listener.entered(self._queue, entry)
+        store = self._store
+        store.listener.entered(self._queue, entry)
         # Whoever wants to take one out of the middle needs all of them.
-        if self._queue.options.exact_ttl or (self.paged == 0 and self._has_room()):
-            self._store.held += 1
-            self._ready += 1
-            super().publish(entry)
+        has_room = store.held < store.in_memory or len(self._entries) < store.chunk
+        if (has_room and self.paged == 0) or self._queue.options.exact_ttl:
+            store.held += 1
+            # Not super(), which takes longer than what it leads to.
+            Backing.publish(self, entry)
             return
         self._tail.append(row_of(entry))
         self.paged += 1
@@ -127,9 +128,6 @@ class SpillingBacking(Backing):
         if len(self._tail) >= self._store.chunk:
             self._chunks.append(self._store.write_chunk(self._tail))
             self._tail = []
-
-    def _has_room(self) -> bool:
-        return self._ready < self._store.chunk or self._store.held < self._store.in_memory
 
     def publish_delivered(self, entry: Entry) -> None:
         self._store.listener.entered(self._queue, entry)
@@ -144,26 +142,22 @@ class SpillingBacking(Backing):
             rows, self._tail = self._tail, []
         self.paged -= len(rows)
         self._store.held += len(rows)
-        self._ready += len(rows)
         self._entries.extend(self._store.entry_of(self._queue, row) for row in rows)
 
     def fetch(self) -> Entry | None:
-        entry = super().fetch()
+        entry = Backing.fetch(self)
         if entry is not None:
             self._store.held -= 1
-            self._ready -= 1
         return entry
 
     def take(self, sequence: int) -> Entry | None:
         entry = super().take(sequence)
         if entry is not None:
             self._store.held -= 1
-            self._ready -= 1
         return entry
 
     def requeue(self, entry: Entry) -> None:
         self._store.held += 1
-        self._ready += 1
         super().requeue(entry)
 
     def settle(self, entry: Entry) -> None:

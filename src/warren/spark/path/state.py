@@ -35,7 +35,7 @@ def note_state(simulation: Simulation) -> None:
             "appended": _appended(simulation, queue),
         }
         vhost, name = name_of_queue(queue)
-        simulation.events.rows.append(
+        simulation.events.others.append(
             Event(
                 events.STATE,
                 vhost,

@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 from warren.errors import WarrenError
 from warren.spark.path import events
 from warren.spark.path.columns import Defaults, PublishTable
-from warren.spark.path.message_path import KEPT, KNOWN, Stages, with_route
+from warren.spark.path.message_path import KEPT, KNOWN, Stages, as_intercepted, with_route
 from warren.spark.path.result import PathResult
 from warren.spark.path.topology import Topology
 
@@ -46,13 +46,15 @@ class PathWriter:
 
     def write(self, publishes: DataFrame, batch_id: int) -> None:
         spark = publishes.sparkSession
-        source = PublishTable(publishes, self._defaults, self._order_by, batch_id)
-        stages = Stages(self._topology, None, source, self._partitions, keeps_state=True)
+        topology = self._topology
+        source = PublishTable(publishes, self._defaults, self._order_by, batch_id, topology.intercepts)
+        stages = Stages(topology, None, source, self._partitions, keeps_state=True)
         before = self._before(spark, batch_id)
         frame = source.frame().persist()
         clock = _clock(frame, before)
         spanned = frame.withColumns({name: sf.lit(value).cast("bigint") for name, value in clock.items()})
-        result = BatchResult(with_route(spanned, source, self._topology, None), stages, source, before, clock)
+        routed = as_intercepted(with_route(spanned, source, topology, None), topology)
+        result = BatchResult(routed, stages, source, before, clock)
         try:
             self._put(result.routed, "routed", batch_id)
             self._put(result.entries, "entries", batch_id)
