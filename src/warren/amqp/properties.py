@@ -8,7 +8,7 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.fields import Table, check_table
+from warren.amqp.fields import Table, check_table, plain_table
 from warren.amqp.numbers import text_at
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.writer import ArgumentWriter
@@ -66,6 +66,18 @@ class Properties:
     user_id: str | None = None
     app_id: str | None = None
     cluster_id: str | None = None
+
+
+def plain_properties(properties: Properties) -> dict[str, object]:
+    """Those that are there, as JSON has them."""
+    shown: dict[str, object] = {}
+    for name in (*NUMBER_PROPERTIES, *TEXT_PROPERTIES):
+        value = getattr(properties, name)
+        if value is not None:
+            shown[name] = value
+    if properties.headers is not None:
+        shown["headers"] = plain_table(properties.headers)
+    return shown
 
 
 def decode_properties(data: bytes, start: i64, end: i64) -> Properties:

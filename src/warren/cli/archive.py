@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from warren.cli.job_view import JobView, broker_option, json_option, master_option
+from warren.cli.job_view import broker_option, json_option, master_option, run_job
 from warren.errors import WarrenError
 from warren.spark.pipelines.model import SinkKind, SourceKind
 
@@ -58,6 +58,4 @@ def archive(
         raise WarrenError("name what to archive with one of --queue, --stream and --super-stream")
     partitions = () if partition_by == ("none",) else partition_by
     job = Archive(given[0][0], given[0][1], table, broker, SinkKind(kind), partitions, follow)
-    with JobView("archive", as_json) as view:
-        summary = job.run(master=master, watch=view.show)
-    view.finish(summary)
+    run_job("archive", job, master, as_json)

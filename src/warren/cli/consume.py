@@ -12,9 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
-from warren.amqp.fields import plain_table
 from warren.amqp.methods import BasicDeliver
-from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties
+from warren.amqp.properties import plain_properties
 from warren.cli.api import Api, url_option
 from warren.cli.options import QUEUE, uri_option, vhost_option
 from warren.client.address import BrokerAddress, parse_uri
@@ -26,7 +25,6 @@ from warren.errors import WarrenError
 PREFETCH: Final = 100
 HEARTBEAT_SECONDS: Final = 30
 _SCHEMES: Final = {"amqp": "amqp", "amqp/ssl": "amqps"}
-_PROPERTIES: Final = (*NUMBER_PROPERTIES, *TEXT_PROPERTIES)
 
 
 @click.command()
@@ -95,17 +93,10 @@ def described(received: Received) -> dict[str, Any]:
         "redelivered": method.redelivered,
         "exchange": method.exchange,
         "routing_key": method.routing_key,
-        "properties": properties_of(received.properties),
+        "properties": plain_properties(received.properties),
         "payload": payload,
         "payload_encoding": encoding,
     }
-
-
-def properties_of(properties: Properties) -> dict[str, Any]:
-    shown = {name: getattr(properties, name) for name in _PROPERTIES if getattr(properties, name) is not None}
-    if properties.headers is not None:
-        shown["headers"] = plain_table(properties.headers)
-    return shown
 
 
 def target_of(url: str, vhost: str) -> BrokerAddress:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Protocol
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from warren.cli.options import uri_option
-from warren.spark.jobs.job import Progress as JobProgress
-from warren.spark.jobs.job import Summary
+from warren.spark.jobs.job import Summary, Watcher
 from warren.spark.pipelines.model import DEFAULT_BROKER
 
 broker_option = uri_option("AMQP address of the broker.", default=DEFAULT_BROKER, show_default=True)
@@ -18,27 +18,18 @@ master_option = click.option("--master", help="Spark master; all cores of this m
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only the summary, as JSON.")
 
 
-class JobView:
-    def __init__(self, title: str, as_json: bool) -> None:
-        self._as_json = as_json
-        console = Console(stderr=True)
-        columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("messages"), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, disable=as_json or not console.is_terminal, transient=True)
-        self._task = self._bar.add_task(title, total=None)
+class Job(Protocol):
+    def run(self, *, master: str | None, watch: Watcher) -> Summary: ...
 
-    def __enter__(self) -> JobView:
-        self._bar.start()
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
-
-    def show(self, progress: JobProgress) -> None:
-        self._bar.update(self._task, completed=progress.done, total=progress.total)
-
-    def finish(self, summary: Summary) -> None:
-        if self._as_json:
-            click.echo(json.dumps(summary.as_data()))
-            return
-        rate = summary.messages / summary.seconds if summary.seconds else 0
-        click.echo(f"{summary.text} ({summary.seconds:.1f} s, {rate:,.0f} messages/s)")
+def run_job(title: str, job: Job, master: str | None, as_json: bool) -> None:
+    console = Console(stderr=True)
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("messages"), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=as_json or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        summary = job.run(master=master, watch=lambda now: bar.update(task, completed=now.done, total=now.total))
+    if as_json:
+        click.echo(json.dumps(summary.as_data()))
+        return
+    rate = summary.messages / summary.seconds if summary.seconds else 0
+    click.echo(f"{summary.text} ({summary.seconds:.1f} s, {rate:,.0f} messages/s)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from warren.cli.job_view import JobView, broker_option, json_option, master_option
+from warren.cli.job_view import broker_option, json_option, master_option, run_job
 
 
 @click.command()
@@ -28,6 +28,4 @@ def redrive(
     from warren.spark.jobs.redrive import Redrive
 
     job = Redrive(queue, broker, where, to, limit or 0, dry_run)
-    with JobView("redrive", as_json) as view:
-        summary = job.run(master=master, watch=view.show)
-    view.finish(summary)
+    run_job("redrive", job, master, as_json)

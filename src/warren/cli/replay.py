@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from warren.cli.job_view import JobView, broker_option, json_option, master_option
+from warren.cli.job_view import broker_option, json_option, master_option, run_job
 from warren.errors import WarrenError
 from warren.spark.places import absolute
 
@@ -57,6 +57,4 @@ def replay(
     job = Replay(
         state, table, stream or "", broker, exchange, routing_key, where, key, order_by, rate or 0, adds_id=not plain
     )
-    with JobView("replay", as_json) as view:
-        summary = job.run(master=master, watch=view.show)
-    view.finish(summary)
+    run_job("replay", job, master, as_json)

@@ -10,10 +10,16 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.amqp.fields import plain_table, table_of
+from warren.amqp.fields import table_of
 from warren.amqp.frames import properties_span
 from warren.amqp.methods import BasicAck, BasicGet, BasicGetOk, BasicNack
-from warren.amqp.properties import NUMBER_PROPERTIES, TEXT_PROPERTIES, Properties, decode_properties
+from warren.amqp.properties import (
+    NUMBER_PROPERTIES,
+    TEXT_PROPERTIES,
+    Properties,
+    decode_properties,
+    plain_properties,
+)
 from warren.client.session import Received, Refused
 from warren.management.calls import Call, route
 from warren.management.direct import DirectClient, refusal_to_http
@@ -202,12 +208,7 @@ def properties_from(value: object) -> Properties:
 
 
 def properties_to(content: bytes) -> Item:
-    properties = decode_properties(content, *properties_span(content))
-    shown: Item = {name: getattr(properties, name) for name in (*NUMBER_PROPERTIES, *TEXT_PROPERTIES)}
-    shown = {name: value for name, value in shown.items() if value is not None}
-    if properties.headers is not None:
-        shown["headers"] = plain_table(properties.headers)
-    return shown
+    return plain_properties(decode_properties(content, *properties_span(content)))
 
 
 def payload_from(payload: Any, encoding: Any) -> bytes:

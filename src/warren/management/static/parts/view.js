@@ -4,6 +4,7 @@
 import { h } from "../dom.js";
 import { plain } from "../format.js";
 import { Poller, Polling } from "../poll.js";
+import { session } from "../session.js";
 import { notice } from "./notice.js";
 
 export function heading(title, ...actions) {
@@ -49,6 +50,12 @@ export function closed(title, why) {
 
 export function link(text, ...address) {
   return h("a", { href: `#/${address.map(encodeURIComponent).join("/")}` }, text);
+}
+
+// A thing's link in a list, with its virtual host where the list is of several.
+export function placed(vhost, ...address) {
+  const where = session.vhost === "" && session.vhosts.length > 1 ? h("small", null, vhost) : null;
+  return h("div", { class: "name" }, link(...address), where);
 }
 
 // <warren-live>: `load(signal)` asks, `show(answer)` shows, and what goes wrong is said on top.

@@ -8,7 +8,7 @@ import { history } from "../history.js";
 import { legend } from "../parts/graph.js";
 import { listing } from "../parts/listing.js";
 import { menuButton } from "../parts/menu.js";
-import { badge, button, heading, link, live, section } from "../parts/view.js";
+import { badge, button, heading, live, placed, section } from "../parts/view.js";
 import { listOf, session, vhostForNew } from "../session.js";
 import { loadTopology, topologyOf } from "../topology.js";
 
@@ -95,10 +95,7 @@ function columns(again) {
   ];
 }
 
-function nameOf({ vhost, name }) {
-  const where = session.vhost === "" && session.vhosts.length > 1 ? h("small", null, vhost) : null;
-  return h("div", { class: "name" }, link(exchangeName(name), "exchanges", vhost, name || "amq.default"), where);
-}
+const nameOf = ({ vhost, name }) => placed(vhost, exchangeName(name), "exchanges", vhost, name || "amq.default");
 
 function features(exchange) {
   const words = [

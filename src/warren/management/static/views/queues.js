@@ -6,8 +6,8 @@ import { h } from "../dom.js";
 import { number, rate } from "../format.js";
 import { listing } from "../parts/listing.js";
 import { menuButton } from "../parts/menu.js";
-import { badge, button, heading, link } from "../parts/view.js";
-import { listOf, session } from "../session.js";
+import { badge, button, heading, placed } from "../parts/view.js";
+import { listOf } from "../session.js";
 
 export function queuesView() {
   const list = listing({
@@ -24,7 +24,7 @@ export function queuesView() {
 
 function columns(again) {
   return [
-    { title: "Name", sort: "name", show: nameOf, once: true },
+    { title: "Name", sort: "name", show: queueName, once: true },
     {
       title: "Features",
       show: features,
@@ -59,10 +59,7 @@ function columns(again) {
   ];
 }
 
-function nameOf({ vhost, name }) {
-  const where = session.vhost === "" && session.vhosts.length > 1 ? h("small", null, vhost) : null;
-  return h("div", { class: "name" }, link(name, "queues", vhost, name), where);
-}
+export const queueName = ({ vhost, name }) => placed(vhost, name, "queues", vhost, name);
 
 export function features(queue) {
   const all = [badge(queue.type, `type-${queue.type}`)];

@@ -6,8 +6,9 @@ import { h } from "../dom.js";
 import { bytes, number, plain, rate } from "../format.js";
 import { listing } from "../parts/listing.js";
 import { menuButton } from "../parts/menu.js";
-import { badge, button, heading, link } from "../parts/view.js";
-import { listOf, session } from "../session.js";
+import { badge, button, heading } from "../parts/view.js";
+import { listOf } from "../session.js";
+import { queueName } from "./queues.js";
 
 export function streamsView() {
   const list = listing({
@@ -25,7 +26,7 @@ export function streamsView() {
 
 function columns() {
   return [
-    { title: "Name", sort: "name", once: true, show: nameOf },
+    { title: "Name", sort: "name", once: true, show: queueName },
     { title: "Messages", sort: "messages", number: true, show: (stream) => number(stream.messages) },
     { title: "Offsets", show: offsets },
     { title: "Size", sort: "message_bytes", number: true, show: (stream) => bytes(stream.message_bytes) },
@@ -56,11 +57,6 @@ function columns() {
         ]),
     },
   ];
-}
-
-function nameOf({ vhost, name }) {
-  const where = session.vhost === "" && session.vhosts.length > 1 ? h("small", null, vhost) : null;
-  return h("div", { class: "name" }, link(name, "queues", vhost, name), where);
 }
 
 function offsets({ first_offset: first, next_offset: next }) {
