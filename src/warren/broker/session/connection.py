@@ -159,7 +159,7 @@ class Connection(Outlet):
 
     def answer_soon(self, confirms: Confirms) -> None:
         self.node.answering.append(confirms)
-        self.node.wake()
+        self.node.wake_for_output()
 
     # -- holding the reader ----------------------------------------------------------------------------------------
 
@@ -256,6 +256,7 @@ class Connection(Outlet):
         """Handle what was read before the hold."""
         if self.intake.tail and not self.is_held():
             data, self.intake.tail = self.intake.tail, b""
+            self.node.wake()
             self.intake.handle(data)
 
     # -- state -----------------------------------------------------------------------------------------------------
