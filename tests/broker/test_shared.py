@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.harness import World, publish_frames
+from warren.amqp import methods
 from warren.amqp.constants import PROTOCOL_HEADER
 from warren.amqp.methods import ConnectionStart
 
@@ -23,6 +24,24 @@ def test_the_host_is_told_once_that_a_turn_has_to_end(world: World, monkeypatch:
         world.node.flush()
     channel.client.receive()
     assert channel.confirms() == [("ack", 3, True), ("ack", 6, True)]
+
+
+def test_confirms_and_deliveries_leave_in_the_turn_that_brings_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer, channel = world.channel(), world.channel()
+    consumer.declare("q")
+    consumer.send(methods.BasicConsume(queue="q", no_ack=True))
+    channel.confirm()
+    told: list[bool] = []
+    monkeypatch.setattr(world.host, "wake", lambda: told.append(True))
+    channel.client.connection.feed(publish_frames(1, "m", "q"))
+    assert told == [True]
+    world.node.flush()
+    # Written and not asked for again: a turn in which nothing is left to do costs as much as one with a message.
+    assert told == [True]
+    assert channel.confirms() == [("ack", 1, False)]
+    assert [received.body for received in consumer.take() if received.body] == [b"m"]
 
 
 def test_queues_that_ask_for_nothing_share_their_options_until_a_policy_comes(world: World) -> None:

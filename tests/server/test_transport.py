@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, cast
@@ -167,6 +169,9 @@ class Outgoing(asyncio.Transport):
     def resume_reading(self) -> None:
         pass
 
+    def is_closing(self) -> bool:
+        return self.is_closed.is_set()
+
     def can_write_eof(self) -> bool:
         return False
 
@@ -178,7 +183,8 @@ class Outgoing(asyncio.Transport):
 def test_nothing_that_the_core_raises_reaches_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> Outgoing:
         core = cast(Node, BrokenCore())
-        transport = AmqpTransport(core, Clock(), asyncio.get_running_loop(), Roster(), NoTurns(), Gate(Config(), 0))
+        loop = asyncio.get_running_loop()
+        transport = AmqpTransport(core, Clock(), loop, Roster(loop), NoTurns(), Gate(Config(), 0), None)
         outgoing = Outgoing()
         transport.connection_made(outgoing)
         transport.data_received(b"anything")
@@ -211,3 +217,24 @@ def wait_for_connections(broker: Broker, count: int) -> None:
         if broker.call(lambda node: len(node.connections)) == count:
             return
     raise AssertionError(f"not {count} connections")
+
+
+def test_a_connection_that_is_closed_leaves_no_object_of_the_server(warren_broker: Broker) -> None:
+    """Nothing but counting references may be needed: the collector looks at what is old once in a lifetime."""
+
+    def transports() -> int:
+        return sum(type(each) is AmqpTransport for each in gc.get_objects())
+
+    connect(warren_broker).close()
+    wait_for_connections(warren_broker, 0)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            connect(warren_broker).close()
+        deadline = time.monotonic() + 60
+        while transports() > 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert transports() == 0
+    finally:
+        gc.enable()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from mypy_extensions import i64
 
 UNSET: Final[i64] = -1
+# So many stale rows are not worth a sweep.
+_FEW: Final[i64] = 64
 
 
 class Timer:
@@ -25,16 +27,27 @@ class Timers:
         # The number breaks ties in the order of scheduling; a timer that moved leaves a stale row behind.
         self._heap: list[tuple[int, int, Timer]] = []
         self._count: i64 = 0
+        # About how many such rows there are.
+        self._stale: i64 = 0
 
     def schedule(self, timer: Timer, due: i64) -> None:
         if timer.due == due:
             return
+        self.cancel(timer)
         timer.due = due
         self._count += 1
         heappush(self._heap, (due, self._count, timer))
 
     def cancel(self, timer: Timer) -> None:
+        if timer.due == UNSET:
+            return
         timer.due = UNSET
+        self._stale += 1
+        if self._stale > _FEW and self._stale * 2 > len(self._heap):
+            # Until it is due, a stale row would keep alive whatever the timer was for: a connection that is gone.
+            self._heap = [row for row in self._heap if row[2].due == row[0]]
+            heapify(self._heap)
+            self._stale = 0
 
     def pending(self) -> list[Timer]:
         """In the order in which they will fire."""
@@ -47,6 +60,7 @@ class Timers:
             if timer.due == due:
                 return due
             heappop(heap)
+            self._stale = max(self._stale - 1, 0)
         return UNSET
 
     def fire_due(self, now: i64) -> bool:

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 def flush(node: Node) -> None:
     node.begin_flush()
+    try:
+        _flush(node)
+    finally:
+        node.is_ending = False
+    if node.dirty:
+        # A flushed socket lets consumers take more; that leaves in the next turn.
+        node.wake()
+
+
+def _flush(node: Node) -> None:
     node.handed_out = 0
     node.is_pressed = bool(node.next_turn)
     if node.draining_later:
@@ -31,21 +41,18 @@ def flush(node: Node) -> None:
         for connection in waiting:
             connection.begin_turn()
     synced = node.store.synced
-    while node.dirty:
-        dirty, node.dirty = node.dirty, []
-        if node.store.delivered_at > synced:
-            for outlet in dirty:
-                outlet.hold(node.store.delivered_at)
+    if not node.dirty:
+        return
+    dirty, node.dirty = node.dirty, []
+    if node.store.delivered_at > synced:
         for outlet in dirty:
-            if outlet.held_until > synced:
-                node.held[outlet] = True
-            else:
-                outlet.flush()
-        # A flushed socket may let consumers take more; that output leaves in the next turn.
-        _settle(node)
-        if node.dirty:
-            node.wake()
-            return
+            outlet.hold(node.store.delivered_at)
+    for outlet in dirty:
+        if outlet.held_until > synced:
+            node.held[outlet] = True
+        else:
+            outlet.flush()
+    _settle(node)
 
 
 def _settle(node: Node) -> None:

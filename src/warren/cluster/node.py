@@ -22,7 +22,7 @@ from warren.config import Config
 from warren.errors import WarrenError
 from warren.replication.election import Role
 from warren.server.folder import DataFolder, make_durably
-from warren.server.gate import Entrance, Gate
+from warren.server.gate import Entrance, Gate, Visitor
 from warren.server.identity import Identity
 from warren.server.leadership import Peer
 from warren.server.listeners import bind
@@ -169,7 +169,7 @@ class ClusterNode:
             log.info("this node is a %s", role)
             self.on_role(role)
 
-    def _new_peer(self) -> Peer:
+    def _new_peer(self, _: Visitor) -> Peer:
         leading, candidacy = self._leading, self._candidacy
         assert candidacy is not None
         return Peer(lambda: candidacy.desk.secret, lambda: leading.leadership, leading.adopt, self._gate)

@@ -27,7 +27,7 @@ class _Gate(Protocol):
     def open(
         self,
         listening: socket.socket,
-        make_protocol: Callable[[], asyncio.BaseProtocol],
+        make_protocol: Callable[[Any], asyncio.BaseProtocol],
         tls: ssl.SSLContext | None,
     ) -> Any: ...
 
@@ -39,7 +39,6 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._late: asyncio.TimerHandle | None = None
-        self.app_state["descriptor"] = transport.get_extra_info("socket").fileno()
         super().connection_made(transport)
         self._watch_head()
 
@@ -74,8 +73,8 @@ class _Uvicorn(uvicorn.Server):
         self.servers = [self._gate.open(each, self._make_protocol, self.config.ssl) for each in sockets or []]
         self.started = True
 
-    def _make_protocol(self) -> _Protocol:
-        return _Protocol(self.config, self.server_state, {"gate": self._gate})
+    def _make_protocol(self, visitor: Any) -> _Protocol:
+        return _Protocol(self.config, self.server_state, {"gate": self._gate, "descriptor": visitor.number})
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from warren.config import Config
@@ -44,14 +47,24 @@ def descriptors_for_sockets(config: Config) -> int:
     return limit - (config.descriptors_reserved or min(limit // 4, 1024))
 
 
+# Family, type and protocol of a socket. Asked of the socket they are enumerations, made anew each time.
+Kind = tuple[int, int, int]
+
+
 class Visitor(socket.socket):
     """A socket that was accepted. Its descriptor is given back by `close`, or by `detach` where uvloop has it."""
 
-    gate: Gate | None = None
-    address = ""
-    came_at = 0.0
-    # Its descriptor, also when it has none any more.
-    number = -1
+    # One for each connection there is: no dictionary.
+    __slots__ = ("address", "came_at", "gate", "number", "port")
+
+    def __init__(self, gate: Gate, like: Kind, number: int, address: str, port: int, came_at: float) -> None:
+        super().__init__(*like, fileno=number)
+        self.gate: Gate | None = gate
+        self.address = address
+        self.port = port
+        self.came_at = came_at
+        # Its descriptor, also when it has none any more.
+        self.number = number
 
     def close(self) -> None:
         super().close()
@@ -66,6 +79,9 @@ class Visitor(socket.socket):
         gate, self.gate = self.gate, None
         if gate is not None:
             gate.left(self)
+
+
+MakeProtocol = Callable[[Visitor], asyncio.BaseProtocol]
 
 
 class Gate:
@@ -86,28 +102,27 @@ class Gate:
     def open(
         self,
         listening: socket.socket,
-        make_protocol: Callable[[], asyncio.BaseProtocol],
+        make_protocol: MakeProtocol,
         tls: ssl.SSLContext | None = None,
     ) -> Entrance:
         """Raises OSError when nobody can listen there."""
         return Entrance(self, listening, make_protocol, tls)
 
-    def admit(self, plain: socket.socket, address: str) -> Visitor | None:
-        """None, and the socket is closed, when there is no room for it."""
+    def admit(self, like: Kind, number: int, address: str, port: int) -> Visitor | None:
+        """None, and the descriptor is closed, when there is no room for it."""
         now = time.monotonic()
-        why = self._refusal(plain, address, now)
+        why = self._refusal(number, address, now)
         if why:
-            plain.close()
+            os.close(number)
             self.refused += 1
             if now - self._told_at >= TELL_SECONDS:
                 self._told_at = now
                 log.warning("a connection from %s was refused: %s (%d refused so far)", address, why, self.refused)
             return None
-        visitor = Visitor(plain.family, plain.type, plain.proto, fileno=plain.detach())
-        visitor.gate, visitor.address, visitor.came_at, visitor.number = self, address, now, visitor.fileno()
+        visitor = Visitor(self, like, number, address, port, now)
         self.visitors.add(visitor)
-        self._strangers[visitor.number] = visitor
-        self._by_address.setdefault(address, {})[visitor.number] = visitor
+        self._strangers[number] = visitor
+        self._by_address.setdefault(address, {})[number] = visitor
         return visitor
 
     def is_crowded(self, address: str) -> bool:
@@ -115,10 +130,10 @@ class Gate:
         others = self._by_address.get(address, {})
         return len(self._strangers) * 2 > self._strangers_max or len(others) * 2 > self._per_address_max
 
-    def _refusal(self, plain: socket.socket, address: str, now: float) -> str:
+    def _refusal(self, number: int, address: str, now: float) -> str:
         if 0 < self._most <= len(self.visitors):
             return f"{len(self.visitors)} are connected"
-        if plain.fileno() >= self._descriptors:
+        if number >= self._descriptors:
             self._make_room(self._strangers, now)
             return f"the descriptors from {self._descriptors} on are kept for files"
         others = self._by_address.get(address, {})
@@ -161,12 +176,13 @@ class Entrance:
         self,
         gate: Gate,
         listening: socket.socket,
-        make_protocol: Callable[[], asyncio.BaseProtocol],
+        make_protocol: MakeProtocol,
         tls: ssl.SSLContext | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._gate = gate
         self._socket = listening
+        self._like: Kind = (int(listening.family), int(listening.type), listening.proto)
         self._make_protocol = make_protocol
         self._tls = tls
         self._entering: set[asyncio.Task[None]] = set()
@@ -185,15 +201,16 @@ class Entrance:
         address = ""
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                plain, name = self._socket.accept()
+                # As socket.accept, which makes a socket of it that would be taken apart at once.
+                number, name = self._socket._accept()  # type: ignore[attr-defined]
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
                 log.error("no connection can be accepted: %s", error)
                 self._wait(RETRY_SECONDS)
                 return
-            address = address_of(name)[0]
-            visitor = self._gate.admit(plain, address)
+            address, port = address_of(name)
+            visitor = self._gate.admit(self._like, number, address, port)
             if visitor is not None:
                 visitor.setblocking(False)
                 task = self._loop.create_task(self._let_in(visitor))
@@ -216,7 +233,7 @@ class Entrance:
         timeout = None if self._tls is None else TLS_HANDSHAKE_TIMEOUT
         try:
             await self._loop.connect_accepted_socket(
-                self._make_protocol, visitor, ssl=self._tls, ssl_handshake_timeout=timeout
+                partial(self._make_protocol, visitor), visitor, ssl=self._tls, ssl_handshake_timeout=timeout
             )
         except OSError as error:
             # Gone again, or no TLS.
@@ -229,4 +246,5 @@ def address_of(name: object) -> tuple[str, int]:
     if not isinstance(name, tuple) or len(name) < 2:
         return "unknown", 0
     host = str(name[0]).removeprefix("::ffff:") if "." in str(name[0]) else str(name[0])
-    return host.partition("%")[0], int(name[1])
+    # Many come from the same place, and to the same: one text for all of them.
+    return sys.intern(host.partition("%")[0]), int(name[1])

@@ -217,4 +217,6 @@ class LoopHost:
         self.wake()
 
     def log(self, level: int, text: str) -> None:
-        log.log(level, "%s", text)
+        # As log.log, which looks for the line of code that called it: no line of the log shows that.
+        if log.isEnabledFor(level):
+            log.handle(logging.LogRecord(log.name, level, "", 0, text, None, None))

@@ -25,7 +25,7 @@ from warren.server.archiver import Archiver, WriteArchive
 from warren.server.clock import Clock
 from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder, make_durably
-from warren.server.gate import Gate, descriptor_limit, descriptors_for_sockets
+from warren.server.gate import Gate, Visitor, descriptor_limit, descriptors_for_sockets
 from warren.server.host import LeadershipLost, LoopHost
 from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
@@ -67,7 +67,7 @@ class Server:
         self.host = LoopHost(self.loop, self.clock, self.passwords, self._fatal)
         # Resolves with the error when going on would break a promise.
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
-        self.roster = Roster()
+        self.roster = Roster(self.loop)
         # Open connections have their own limit, which their clients are told of: the node's connection_max.
         self.gate = Gate(config, 0)
         self.listeners: list[Listener] = []
@@ -204,12 +204,12 @@ class Server:
             log.error("%s", line)
         return rows
 
-    def _make_transport(self) -> AmqpTransport:
-        return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate)
+    def _make_transport(self, visitor: Visitor) -> AmqpTransport:
+        return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, visitor)
 
     def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         """A client that came by way of another node, which says whence."""
-        adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, origin)
+        adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, None, origin)
         transport.set_protocol(adopted)
         adopted.connection_made(transport)
         if data:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import socket
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from warren.config import Config
 from warren.errors import WarrenError
-from warren.server.gate import Entrance, Gate
+from warren.server.gate import Entrance, Gate, MakeProtocol
 from warren.server.tls import context_of
 
 # A free port of one address family may be taken in the other: then the next free one is tried.
@@ -34,7 +32,7 @@ class Listener:
             entrance.close()
 
 
-def listen(config: Config, gate: Gate, make_protocol: Callable[[], asyncio.Protocol]) -> list[Listener]:
+def listen(config: Config, gate: Gate, make_protocol: MakeProtocol) -> list[Listener]:
     """All ports or none."""
     # Before the first port opens: a certificate that cannot be read must leave none behind.
     context = context_of(config) if config.has_tls else None
@@ -93,7 +91,7 @@ def _open(
     host: str,
     port: int,
     gate: Gate,
-    make_protocol: Callable[[], asyncio.Protocol],
+    make_protocol: MakeProtocol,
     context: ssl.SSLContext | None,
 ) -> Listener:
     sockets = bind(host, port)

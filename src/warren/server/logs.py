@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from typing import Final
@@ -54,6 +55,18 @@ def _handler_of(config: Config) -> logging.Handler:
 
 class LogFormatter(logging.Formatter):
     """Names that clients choose are logged: none may begin a line that looks like ours, or move the cursor."""
+
+    def __init__(self, style: str) -> None:
+        super().__init__(style)
+        self._second = -1
+        self._shown = ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        second = int(record.created)
+        if second != self._second:
+            # Asking for the local time is most of what a line costs, and many come in one second.
+            self._second, self._shown = second, time.strftime(self.default_time_format, time.localtime(second))
+        return f"{self._shown},{int(record.msecs):03d}"
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)

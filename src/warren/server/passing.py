@@ -12,7 +12,7 @@ from typing import Final
 
 from warren.amqp.constants import CONNECTION_OPEN_OK, FRAME_METHOD, FRAME_OVERHEAD, FRAME_PREFIX
 from warren.config import Config
-from warren.server.gate import Entrance, Gate, descriptor_limit
+from warren.server.gate import Entrance, Gate, Visitor, descriptor_limit
 from warren.server.listeners import bind
 from warren.server.origin import ClientOrigin, origin_of
 from warren.server.peers import CLIENT, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, Whereabouts, callers_proof
@@ -71,7 +71,7 @@ class Passage:
         if context is not None:
             self._contexts.append(context)
 
-        def met() -> asyncio.StreamReaderProtocol:
+        def met(_: Visitor) -> asyncio.StreamReaderProtocol:
             return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_PIECE), answer)
 
         for each in bind(self._config.host, port):

@@ -1,15 +1,21 @@
-"""The one timer of the loop that stands for all timers of the core."""
+"""Timers of the loop, few of them: each one that is set and taken down again costs more than what it is for."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from warren.broker.node import Node
 from warren.server.clock import Clock
 
+T = TypeVar("T")
+
 
 class DeadlineTimer:
+    """Stands for all timers of the core."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, clock: Clock, tick: Callable[[], None]) -> None:
         self._loop = loop
         self._node = node
@@ -40,3 +46,30 @@ class DeadlineTimer:
         self._handle = None
         self._tick()
         self.arm()
+
+
+class Line(Generic[T]):
+    """All wait equally long, so one timer is enough: for whoever is in front. Nobody leaves before their time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[T], None]) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._call = call
+        self._waiting: deque[tuple[float, T]] = deque()
+
+    def join(self, member: T) -> None:
+        self._waiting.append((self._loop.time() + self._seconds, member))
+        if len(self._waiting) == 1:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._loop.call_at(self._waiting[0][0], self._fire)
+
+    def _fire(self) -> None:
+        now, due = self._loop.time(), []
+        while self._waiting and self._waiting[0][0] <= now:
+            due.append(self._waiting.popleft()[1])
+        if self._waiting:
+            self._arm()
+        for member in due:
+            self._call(member)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from typing import Protocol, cast
 
 from warren.amqp import replies
@@ -15,8 +14,10 @@ from warren.broker.node import Node
 from warren.broker.session.connection import Connection
 from warren.errors import InternalError
 from warren.server.clock import Clock
-from warren.server.gate import Gate, address_of
+from warren.server.gate import Gate, Visitor, address_of
 from warren.server.origin import ClientOrigin, origin_of
+from warren.server.timers import Line
+from warren.server.tls import subject_of
 
 log = logging.getLogger("warren.transport")
 
@@ -49,7 +50,10 @@ class Turns(Protocol):
 class Roster:
     """The transports that are connected, so that stopping can wait for them to go, and who of them speaks."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Those who were told the last word, and those to whom nothing more will be sent.
+        self.parting: Line[AmqpTransport] = Line(loop, PARTING, AmqpTransport.end_output)
+        self.leaving: Line[AmqpTransport] = Line(loop, CLOSE_GRACE, AmqpTransport.abort)
         self._members: set[AmqpTransport] = set()
         self._speaker: AmqpTransport | None = None
         self._speaking_since = 0
@@ -62,6 +66,8 @@ class Roster:
 
     def leave(self, member: AmqpTransport) -> None:
         self._members.discard(member)
+        if member is self._speaker:
+            self._speaker = None
         if not self._members:
             self._is_empty.set()
 
@@ -87,6 +93,22 @@ class Roster:
 
 
 class AmqpTransport(asyncio.Protocol):
+    # One for each connection there is: no dictionary.
+    __slots__ = (
+        "_breath",
+        "_clock",
+        "_connection",
+        "_gate",
+        "_is_closing",
+        "_loop",
+        "_node",
+        "_origin",
+        "_roster",
+        "_transport",
+        "_turns",
+        "_visitor",
+    )
+
     def __init__(
         self,
         node: Node,
@@ -95,12 +117,13 @@ class AmqpTransport(asyncio.Protocol):
         roster: Roster,
         turns: Turns,
         gate: Gate,
+        visitor: Visitor | None,
         origin: ClientOrigin | None = None,
     ) -> None:
         self._gate = gate
-        self._descriptor = -1
         self._node = node
-        # If by way of another node, which says so.
+        # None if by way of another node, which says whence.
+        self._visitor = visitor
         self._origin = origin
         self._turns = turns
         self._clock = clock
@@ -109,25 +132,29 @@ class AmqpTransport(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._is_closing = False
-        self._cut_off: asyncio.TimerHandle | None = None
+        self._breath: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)
         self._transport = stream
         self._roster.join(self)
         stream.set_write_buffer_limits(high=WRITE_HIGH_WATER, low=WRITE_LOW_WATER)
-        plain_socket = stream.get_extra_info("socket")
-        self._descriptor = plain_socket.fileno()
-        # Deliveries are already joined into one write per turn: waiting for more only adds delay.
-        plain_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The certificate on a connection from another node is that node's, never the client's.
-        origin = self._origin or origin_of(stream)
+        visitor = self._visitor
+        # Both loops have switched Nagle's waiting off: deliveries are already joined into one write per turn.
         host, port = address_of(stream.get_extra_info("sockname"))
         try:
             self._node.tick(self._clock.now())
-            self._connection = self._node.connect(
-                self, origin.host, origin.port, host, port, origin.subject, origin.is_encrypted
-            )
+            if visitor is None:
+                # The certificate on a connection from another node is that node's, never the client's.
+                origin = self._origin or origin_of(stream)
+                self._connection = self._node.connect(
+                    self, origin.host, origin.port, host, port, origin.subject, origin.is_encrypted
+                )
+            else:
+                encrypted = stream.get_extra_info("ssl_object")
+                self._connection = self._node.connect(
+                    self, visitor.address, visitor.port, host, port, subject_of(encrypted), encrypted is not None
+                )
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)
 
@@ -157,14 +184,16 @@ class AmqpTransport(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closing = True
         self._roster.leave(self)
-        if self._cut_off is not None:
-            self._cut_off.cancel()
+        if self._breath is not None:
+            self._breath.cancel()
         self._tell_lost()
+        self._transport = None
 
     # The core's side.
 
     def opened(self) -> None:
-        self._gate.proven(self._descriptor)
+        if self._visitor is not None:
+            self._gate.proven(self._visitor.number)
 
     def write(self, data: bytes) -> None:
         transport = self._transport
@@ -186,39 +215,45 @@ class AmqpTransport(asyncio.Protocol):
         if transport is None or self._is_closing:
             return
         self._is_closing = True
-        breath = self._breath()
         # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
         self._loop.call_soon(self._tell_lost)
         transport.resume_reading()
+        breath = self._breath_needed()
         if breath > 0:
-            self._cut_off = self._loop.call_later(breath, self._part, transport, farewell)
+            self._breath = self._loop.call_later(breath, self._part, farewell)
         else:
-            self._part(transport, farewell)
+            self._part(farewell)
 
-    def _breath(self) -> float:
+    def _breath_needed(self) -> float:
         connection = self._connection
         product = None if connection is None else connection.client_properties.get("product")
         return 0.0 if product is None else BREATHS.get(str(product.value), 0.0)
 
-    def abort(self) -> None:
-        """Close at once, whatever is still to be written."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _part(self, transport: asyncio.Transport, farewell: bytes) -> None:
-        transport.write(farewell)
+    def _part(self, farewell: bytes) -> None:
+        if self._transport is None:
+            return
+        self._transport.write(farewell)
         # Go's client closes from several routines at once: one takes the close-ok, and an end of the stream that
         # comes before it has closed its socket is an error to the others.
-        self._cut_off = self._loop.call_later(PARTING, self._end_output, transport)
+        self._roster.parting.join(self)
 
-    def _end_output(self, transport: asyncio.Transport) -> None:
+    def end_output(self) -> None:
+        """Unless the peer has gone meanwhile, there is nothing more to be read from us."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
         if transport.can_write_eof():
             # A socket closed with unread input resets the peer, and what it has not read yet is gone: amqplib sends
             # publishes behind its connection.close and would lose the close-ok. So read on, to nowhere, until it goes.
             transport.write_eof()
         else:
             transport.close()
-        self._cut_off = self._loop.call_later(CLOSE_GRACE, transport.abort)
+        self._roster.leaving.join(self)
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be written."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def _tell_lost(self) -> None:
         """Once, whether we or the peer ended it."""

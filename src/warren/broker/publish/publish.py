@@ -387,7 +387,7 @@ def _answer(
     is_kept = said & IS_KEPT != 0
     if is_kept and node.store.is_behind():
         for queue in queues:
-            channel.credit.spend(queue, message.body_size)
+            channel.spend(queue, message.body_size)
     if observer is not None:
         observer.answered(seqno, is_kept)
     if seqno == 0:

@@ -61,7 +61,7 @@ class Outlet:
         if not self._dirty:
             self._dirty = True
             self._yard.dirty.append(self)
-            self._yard.wake()
+            self._yard.wake_for_output()
         return self._out
 
     def write_large(self, content: bytes) -> None:

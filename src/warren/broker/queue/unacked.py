@@ -11,7 +11,8 @@ from mypy_extensions import i64
 
 from warren.broker.queue.entry import Entry
 
-_FIRST_SIZE: Final = 64
+# Most channels never have more than one, or only publish; twice as much with each step is soon enough.
+_FIRST_SIZE: Final = 1
 
 
 class Unacked:

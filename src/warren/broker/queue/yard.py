@@ -54,6 +54,8 @@ class Yard:
         self.turns: i64 = 0
         # The host knows that the turn has to end; to tell it again costs more than to remember that.
         self._is_woken = False
+        # The turn is ending: what is written, or confirmed, leaves in it without another.
+        self.is_ending = False
         # Somebody had more to say in this turn than a turn takes.
         self.is_pressed = False
         # Work for the end of the turn, and of the next.
@@ -72,10 +74,16 @@ class Yard:
             self._is_woken = True
             self.host.wake()
 
+    def wake_for_output(self) -> None:
+        """Something is to be written: an end that is under way takes it along."""
+        if not self.is_ending:
+            self.wake()
+
     def begin_flush(self) -> None:
-        """The turn ends; what happens from now on asks for another end."""
+        """The turn ends; what happens from now on, output aside, asks for another end."""
         self.turns += 1
         self._is_woken = False
+        self.is_ending = True
 
     def drain_soon(self, queue: Queue) -> None:
         if not self.draining:

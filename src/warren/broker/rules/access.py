@@ -23,6 +23,8 @@ USER_LIMITS: Final = ("max-connections", "max-channels")
 _EXPANDED_BYTES_MAX: Final = 65536
 # Routing keys and names come from clients: what is remembered about them is bounded.
 _REMEMBERED_MAX: Final = 8192
+# The address of almost everybody who is on this machine; others are looked at.
+_LOOPBACK: Final = ("127.0.0.1", "::1")
 
 
 class UserError(WarrenError):
@@ -221,6 +223,8 @@ class Access:
 
 def is_loopback(peer: str) -> bool:
     """Is this peer on this machine? Asked of the peer's address, never of the listener's."""
+    if peer in _LOOPBACK:
+        return True
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:

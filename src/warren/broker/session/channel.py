@@ -61,7 +61,8 @@ class Channel(Recipient):
         self.content: Content | None = None
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
-        self.credit = Credit(self)
+        # None until a queue owes it some.
+        self.credit: Credit | None = None
         # What an empty queue name stands for.
         self.last_queue = ""
         self.reply_address = ""
@@ -71,6 +72,12 @@ class Channel(Recipient):
         self.settled_to: i64 = 0
         # When the first frame of the publish that is being handled was read, if not in the same read as the rest.
         self.arrival: i64 = -1
+
+    def spend(self, queue: Queue, size: i64) -> None:
+        """A queue takes a message and cannot grant its credit back at once."""
+        if self.credit is None:
+            self.credit = Credit(self)
+        self.credit.spend(queue, size)
 
     # -- answers to publishers -------------------------------------------------------------------------------------
 
@@ -172,6 +179,8 @@ class Channel(Recipient):
         self.close_reply_queue()
         self.stop_consuming()
         also: list[Entry] = [] if self.transaction is None else self.transaction.abandon()
+        # Nobody is left to be answered. A transaction may be in the middle of its commit.
+        self.confirms = None
         connection = self.connection
         waiter = connection if connection.stage == RUNNING else None
         first, last = self.settled_to + 1, self.unacked.next - 1
@@ -208,7 +217,8 @@ class Channel(Recipient):
             self.confirms.queue_failed(queue)
         if self.transaction is not None:
             self.transaction.queue_failed(queue)
-        self.credit.release(queue)
+        if self.credit is not None:
+            self.credit.release(queue)
 
     def cancel_by_broker(self, consumer: Consumer) -> None:
         """The consumer's queue is gone, or no longer its to read: say so to clients that want to hear it."""

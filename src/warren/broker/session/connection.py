@@ -35,6 +35,9 @@ TURN_BYTES: Final[i64] = 65536
 # or who has not logged in, is kept from trying again.
 _CLOSE_WAIT_MS: Final[i64] = 30_000
 _SILENT_CLOSE_MS: Final[i64] = 3_000
+# Reads for connections that are gone: a reader of their own would be a circle, which only the collector finds, and
+# that looks through all that is old once in a lifetime.
+NOBODY: Final = Intake()
 _INFO: Final = 20
 _WARNING: Final = 30
 _ERROR: Final = 40
@@ -95,9 +98,10 @@ class Connection(Outlet):
         # Statistics and heartbeats.
         self.received_bytes: i64 = 0
         self.received_reads: i64 = 0
-        self.timer = ConnectionTimer(self)
-        self.heartbeat_timer = HeartbeatTimer(self)
-        node.timers.schedule(self.timer, node.now + node.settings.handshake_timeout_ms)
+        # Each only while there is something to wait for: most connections are idle most of the time.
+        self._deadline: ConnectionTimer | None = None
+        self._heartbeats: HeartbeatTimer | None = None
+        self._set_deadline(node.settings.handshake_timeout_ms)
 
     # -- bytes in --------------------------------------------------------------------------------------------------
 
@@ -159,7 +163,7 @@ class Connection(Outlet):
 
     def answer_soon(self, confirms: Confirms) -> None:
         self.node.answering.append(confirms)
-        self.node.wake()
+        self.node.wake_for_output()
 
     # -- holding the reader ----------------------------------------------------------------------------------------
 
@@ -195,7 +199,7 @@ class Connection(Outlet):
         if self._is_held_unread or self.stage != RUNNING or self.identity < 0:
             return
         self._is_held_unread = True
-        self.node.timers.schedule(self.timer, self.node.now + self.node.settings.unread_timeout_ms)
+        self._set_deadline(self.node.settings.unread_timeout_ms)
         self._hold_if_needed()
 
     def release_unread(self) -> None:
@@ -203,7 +207,7 @@ class Connection(Outlet):
             return
         self._is_held_unread = False
         if self.stage == RUNNING:
-            self.node.timers.cancel(self.timer)
+            self._drop_deadline()
         self._release_if_possible()
 
     def await_errand(self) -> None:
@@ -219,7 +223,8 @@ class Connection(Outlet):
 
     def is_out_of_credit(self) -> bool:
         for channel in self.channels.values():
-            if channel.credit.exhausted > 0:
+            credit = channel.credit
+            if credit is not None and credit.exhausted > 0:
                 return True
         return False
 
@@ -251,11 +256,14 @@ class Connection(Outlet):
 
     def password_verified(self, is_right: bool) -> None:
         self.intake.password_verified(is_right)
+        if self.stage == CLOSED:
+            self.intake = NOBODY
 
     def read_on(self) -> None:
         """Handle what was read before the hold."""
         if self.intake.tail and not self.is_held():
             data, self.intake.tail = self.intake.tail, b""
+            self.node.wake()
             self.intake.handle(data)
 
     # -- state -----------------------------------------------------------------------------------------------------
@@ -279,8 +287,10 @@ class Connection(Outlet):
         self.vhost = vhost
         self.stage = RUNNING
         self.intake.payload_max = self.frame_max - 8 + SIZE_FUDGE
-        self.node.timers.cancel(self.timer)
-        self.heartbeat_timer.start()
+        self._drop_deadline()
+        if self.heartbeat > 0:
+            self._heartbeats = HeartbeatTimer(self)
+            self._heartbeats.start(self)
 
     def fail(self, error: AmqpError) -> None:
         """The one translator of hard errors."""
@@ -290,7 +300,7 @@ class Connection(Outlet):
             # Nobody who has not logged in is told anything, or answered quickly.
             self.node.host.log(_WARNING, f"closing {self.name} during the handshake: {error.explanation}")
             self.stage = CLOSING
-            self.node.timers.schedule(self.timer, self.node.now + _SILENT_CLOSE_MS)
+            self._set_deadline(_SILENT_CLOSE_MS)
             return
         # An operator's wish, or the broker's end, is nothing to worry about.
         level = _INFO if isinstance(error, ConnectionForced) else _WARNING
@@ -305,7 +315,7 @@ class Connection(Outlet):
         self.send(replies.close(error.code, error.reply_text, method_id))
         # Without frames there is no close-ok to wait for.
         wait = _SILENT_CLOSE_MS if isinstance(error, FrameError) else _CLOSE_WAIT_MS
-        self.node.timers.schedule(self.timer, self.node.now + wait)
+        self._set_deadline(wait)
 
     def close_by_admin(self, reason: str) -> None:
         self.intake.method_id = 0
@@ -332,9 +342,23 @@ class Connection(Outlet):
         """The socket is gone."""
         self.stage = CLOSED
         self._release_all()
-        self.node.timers.cancel(self.timer)
-        self.node.timers.cancel(self.heartbeat_timer)
+        self._drop_deadline()
+        if self._heartbeats is not None:
+            self._heartbeats.drop()
+            self._heartbeats = None
+        if not self.awaiting_password:
+            self.intake = NOBODY
         self.node.forget(self)
+
+    def _set_deadline(self, wait: i64) -> None:
+        if self._deadline is None:
+            self._deadline = ConnectionTimer(self)
+        self.node.timers.schedule(self._deadline, self.node.now + wait)
+
+    def _drop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.drop()
+            self._deadline = None
 
     def _release_all(self) -> None:
         """Channels give back what they hold, none to another of the same connection; exclusive queues go."""

@@ -22,10 +22,21 @@ class ConnectionTimer(Timer):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
-        self.connection = connection
+        self._connection: Connection | None = connection
+
+    def drop(self) -> None:
+        """For good: it may be a while until nobody knows the timer any more, and the connection need not wait."""
+        if self._connection is not None:
+            self._connection.node.timers.cancel(self)
+            self._connection = None
 
     def fire(self, now: i64) -> None:
-        connection = self.connection
+        connection = self._connection
+        if connection is None:
+            return
+        self.due_for(connection)
+
+    def due_for(self, connection: Connection) -> None:
         if connection.stage == STARTING:
             connection.node.host.log(_WARNING, f"closing {connection.name}: handshake timeout")
         elif connection.stage == RUNNING:
@@ -33,20 +44,17 @@ class ConnectionTimer(Timer):
         connection.end()
 
 
-class HeartbeatTimer(Timer):
+class HeartbeatTimer(ConnectionTimer):
     """Ticks every half timeout: sends when nothing was sent, gives up after two timeouts of silence."""
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__()
-        self.connection = connection
+        super().__init__(connection)
         self._sent: i64 = -1
         self._received: i64 = -1
         self._silent_ticks: i64 = 0
 
-    def start(self) -> None:
-        connection = self.connection
-        if connection.heartbeat > 0:
-            connection.node.timers.schedule(self, connection.node.now + connection.heartbeat * 500)
+    def start(self, connection: Connection) -> None:
+        connection.node.timers.schedule(self, connection.node.now + connection.heartbeat * 500)
 
     def _send(self, connection: Connection) -> None:
         is_idle = connection.sent_bytes == self._sent or self._sent < 0
@@ -57,8 +65,7 @@ class HeartbeatTimer(Timer):
             # silence and not two (amqp-client.js) gives us up.
             self._sent += len(HEARTBEAT_FRAME)
 
-    def fire(self, now: i64) -> None:
-        connection = self.connection
+    def due_for(self, connection: Connection) -> None:
         if connection.stage == CLOSED:
             return
         self._send(connection)
@@ -74,4 +81,4 @@ class HeartbeatTimer(Timer):
             )
             connection.end()
             return
-        self.start()
+        self.start(connection)

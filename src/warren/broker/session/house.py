@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.amqp.constants import BASIC_PUBLISH
+from warren.amqp.fields import Table
 from warren.broker.queue.store import Store
 from warren.broker.rules.logins import Logins
 from warren.broker.session.guard import GuardedInterceptor
@@ -56,6 +57,8 @@ class House(Realm):
         self.connections: dict[int, Connection] = {}
         # connection.start as it was sent last, by the cluster's name and the mechanisms.
         self.greetings: dict[tuple[str, str], bytes] = {}
+        # What clients say of themselves, by its bytes.
+        self.clients: dict[bytes, Table] = {}
         self._user_connections: dict[str, int] = {}
         self.open_connections = 0
         self.reply_channels: dict[str, Channel] = {}

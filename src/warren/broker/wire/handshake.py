@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from warren.amqp import methods
-from warren.amqp.constants import CONNECTION_TUNE, FRAME_MIN_SIZE, PROTOCOL_HEADER, PUBLISHER
+from warren.amqp.constants import (
+    CONNECTION_START_OK,
+    CONNECTION_TUNE,
+    FRAME_MIN_SIZE,
+    PROTOCOL_HEADER,
+    PUBLISHER,
+)
 from warren.amqp.fields import Field, Table, decode_table, table_of
 from warren.amqp.replies import frame
 from warren.broker.rules.access import is_loopback
 from warren.broker.session.connection import Connection
-from warren.broker.session.intake import Intake
 from warren.broker.session.numbering import Numbering
+from warren.broker.wire import dispatch
 from warren.errors import (
     NO_METHOD,
     AmqpError,
@@ -40,6 +47,10 @@ _CAPABILITIES: Final = (
 _PRODUCT: Final = "RabbitMQ"
 _VERSION: Final = "3.13.7"
 _INFO: Final = 20
+# How much of what is said is kept, and of how many.
+_CLIENT_BYTES: Final = 2048
+_CLIENTS: Final = 64
+_NOTHING_SAID: Final = b"\x00\x00\x00\x00"
 # As logins are counted by it.
 _PROTOCOL: Final = "amqp091"
 
@@ -51,11 +62,9 @@ _OPEN: Final = "running"
 
 
 class Handshake:
-    def __init__(self, connection: Connection, intake: Intake) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._intake = intake
         self.greeted = False
-        intake.state = _STARTING
 
     def greet(self, header: bytes) -> None:
         """The first eight bytes. Whoever speaks something else is told what we speak."""
@@ -99,27 +108,49 @@ class Handshake:
         properties["capabilities"] = Field("F", table_of(dict.fromkeys(_CAPABILITIES, True)))
         return properties
 
+    def decoded(self, method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method:
+        """Clients of one kind say the same of themselves, at length: that is taken apart, and kept, once."""
+        if method_id != CONNECTION_START_OK or end - start < 4:
+            return dispatch.decoded(method_id, data, start, end)
+        after = start + 4 + (i64(read_i32_be(data, start)) & 0xFFFFFFFF)
+        said = data[start:after]
+        clients = self.connection.node.clients
+        known = clients.get(said) if after <= end else None
+        if known is not None:
+            rest = _NOTHING_SAID + data[after:end]
+            method = dispatch.decoded(method_id, rest, 0, len(rest))
+            assert isinstance(method, methods.ConnectionStartOk)
+            method.client_properties = known
+            return method
+        method = dispatch.decoded(method_id, data, start, end)
+        assert isinstance(method, methods.ConnectionStartOk)
+        if len(said) <= _CLIENT_BYTES:
+            if len(clients) >= _CLIENTS:
+                clients.clear()
+            clients[said] = method.client_properties
+        return method
+
     def handle(self, method: methods.Method) -> None:
-        if isinstance(method, methods.ConnectionClose) and self._intake.state == _OPEN:
+        if isinstance(method, methods.ConnectionClose) and self.connection.intake.state == _OPEN:
             self.connection.closed_by_client()
-        elif isinstance(method, methods.ConnectionUpdateSecret) and self._intake.state == _OPEN:
+        elif isinstance(method, methods.ConnectionUpdateSecret) and self.connection.intake.state == _OPEN:
             self._update_secret()
-        elif isinstance(method, methods.ConnectionStartOk) and self._intake.state == _STARTING:
+        elif isinstance(method, methods.ConnectionStartOk) and self.connection.intake.state == _STARTING:
             self._start_ok(method)
-        elif isinstance(method, methods.ConnectionTuneOk) and self._intake.state == _TUNING:
+        elif isinstance(method, methods.ConnectionTuneOk) and self.connection.intake.state == _TUNING:
             self._tune_ok(method)
-        elif isinstance(method, methods.ConnectionOpen) and self._intake.state == _OPENING:
+        elif isinstance(method, methods.ConnectionOpen) and self.connection.intake.state == _OPENING:
             self._open(method)
         else:
-            raise ChannelError(f"unexpected method in connection state {self._intake.state}")
+            raise ChannelError(f"unexpected method in connection state {self.connection.intake.state}")
 
     def may_tell(self, error: AmqpError) -> bool:
         """Before login only a refused login is told, and only to clients that asked to be told."""
-        if self._intake.state == _OPEN:
+        if self.connection.intake.state == _OPEN:
             return True
         if isinstance(error, LoginRefused):
             return self.connection.can("authentication_failure_close")
-        return isinstance(error, NotAllowed) or self._intake.state == _OPENING
+        return isinstance(error, NotAllowed) or self.connection.intake.state == _OPENING
 
     # -- login -----------------------------------------------------------------------------------------------------
 
@@ -130,14 +161,14 @@ class Handshake:
         if capabilities is not None and isinstance(capabilities.value, dict):
             connection.client_capabilities = capabilities.value
         connection.mechanism = method.mechanism
-        self._intake.state = _AUTHENTICATING
+        self.connection.intake.state = _AUTHENTICATING
         if method.mechanism == "EXTERNAL" and connection.tls_subject is not None:
             is_known = connection.tls_subject in connection.node.access.users
             connection.node.logins.counted(_PROTOCOL, is_known)
             self._log_in(connection.tls_subject, is_known)
             return
         if method.mechanism not in connection.node.settings.mechanisms:
-            self._intake.state = _STARTING
+            self.connection.intake.state = _STARTING
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
@@ -192,7 +223,7 @@ class Handshake:
             self._refuse_login(f"user '{user}' can only connect via localhost")
         connection.user = user
         settings = node.settings
-        self._intake.state = _TUNING
+        self.connection.intake.state = _TUNING
         connection.answer(methods.ConnectionTune(settings.channel_max, settings.frame_max, settings.heartbeat))
 
     def _refuse_login(self, why: str) -> None:
@@ -214,7 +245,7 @@ class Handshake:
         connection.frame_max = method.frame_max
         connection.channel_max = method.channel_max
         connection.heartbeat = method.heartbeat
-        self._intake.state = _OPENING
+        self.connection.intake.state = _OPENING
 
     def _open(self, method: methods.ConnectionOpen) -> None:
         connection = self.connection
@@ -228,7 +259,7 @@ class Handshake:
         node.check_user_connection_limit(connection)
         if not node.access.may_access_vhost(connection.user, name):
             raise NotAllowed(f"access to vhost '{name}' refused for user '{connection.user}'")
-        self._intake.state = _OPEN
+        self.connection.intake.state = _OPEN
         connection.numbering = Numbering.of(connection.user, connection.client_properties)
         connection.opened(vhost)
         connection.wire.opened()

@@ -28,7 +28,7 @@ from warren.amqp.constants import (
 from warren.amqp.methods import ConnectionCloseOk
 from warren.broker.consume import settle
 from warren.broker.publish.burial import bury_dead_letters
-from warren.broker.queue.outlet import CLOSED, CLOSING, RUNNING
+from warren.broker.queue.outlet import CLOSED, CLOSING, RUNNING, STARTING
 from warren.broker.session.channel import Channel
 from warren.broker.session.connection import Connection
 from warren.broker.session.intake import SIZE_FUDGE, Intake
@@ -52,7 +52,8 @@ class Reader(Intake):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.connection = connection
-        self._handshake = Handshake(connection, self)
+        self.state = STARTING
+        self._handshake = Handshake(connection)
         self._current: Channel | None = None
         self._current_number: i64 = -1
         # Where the frame that is being handled ends, and whether there still is such a thing.
@@ -236,7 +237,7 @@ class Reader(Intake):
         if self.connection.stage == CLOSING:
             self._read_while_closing(number, method_id)
         elif number == 0:
-            self._handshake.handle(dispatch.decoded(method_id, data, start, end))
+            self._handshake.handle(self._handshake.decoded(method_id, data, start, end))
         elif self.connection.stage != RUNNING:
             # Only channel 0 exists before the connection is open.
             raise UnexpectedFrame(_described(FRAME_METHOD, data[start - 4 : end]), NO_METHOD)
