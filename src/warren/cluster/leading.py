@@ -78,7 +78,10 @@ class Leading:
     async def tick(self) -> bool:
         """Now and then. False when another leads from here on, as an operator wished."""
         leadership = self.leadership
-        if leadership is None or self.assembly is None or now_ms() - self._ticked_at < HEARTBEAT_MS:
+        if leadership is None or self.assembly is None:
+            return True
+        if now_ms() - self._ticked_at < HEARTBEAT_MS:
+            leadership.tell_committed()
             return True
         self._ticked_at = now_ms()
         leadership.tick()
