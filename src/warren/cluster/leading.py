@@ -91,6 +91,10 @@ class Leading:
             node.set_alarm("replication", is_short)
             node.host.wake()
         self._candidacy.tell({"role": "leader", "epoch": replicas.epoch, "lag": leadership.lag()})
+        ports = [str(mirror["streams"]) for mirror in self._nodes() if mirror["streams"]]
+        if ports != node.stream_ports:
+            node.stream_ports = ports
+            node.greetings.clear()
         view = self._candidacy.member.view
         if view is None or view.transfer is None:
             return True

@@ -56,6 +56,8 @@ class House(Realm):
         self.connections: dict[int, Connection] = {}
         # connection.start as it was sent last, by the cluster's name and the mechanisms.
         self.greetings: dict[tuple[str, str], bytes] = {}
+        # Where followers serve readers of streams, as clients are told when they connect.
+        self.stream_ports: list[str] = []
         self._user_connections: dict[str, int] = {}
         self.open_connections = 0
         self.reply_channels: dict[str, Channel] = {}

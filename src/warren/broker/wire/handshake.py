@@ -7,7 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.amqp import methods
-from warren.amqp.constants import CONNECTION_TUNE, FRAME_MIN_SIZE, PROTOCOL_HEADER, PUBLISHER
+from warren.amqp.constants import CONNECTION_TUNE, FRAME_MIN_SIZE, PROTOCOL_HEADER, PUBLISHER, STREAM_PORTS
 from warren.amqp.fields import Field, Table, decode_table, table_of
 from warren.amqp.replies import frame
 from warren.broker.rules.access import is_loopback
@@ -73,7 +73,7 @@ class Handshake:
         connection.send(self._start(" ".join(mechanisms)))
 
     def _start(self, mechanisms: str) -> bytes:
-        """The same for all, until the cluster gets another name."""
+        """The same for all, until the cluster gets another name, or other nodes."""
         node = self.connection.node
         key = (node.settings.cluster_name, mechanisms)
         start = node.greetings.get(key)
@@ -97,6 +97,9 @@ class Handshake:
             }
         )
         properties["capabilities"] = Field("F", table_of(dict.fromkeys(_CAPABILITIES, True)))
+        ports = self.connection.node.stream_ports
+        if ports:
+            properties[STREAM_PORTS] = Field("A", [Field("S", port) for port in ports])
         return properties
 
     def handle(self, method: methods.Method) -> None:
