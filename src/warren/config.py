@@ -192,6 +192,9 @@ class Config:
         "Its private key (`key` in `[cluster]`), a PEM file; empty when `cluster_cert` holds both.", "", live=True
     )
     replication_port: int = option("Port on which nodes of a cluster copy from each other.", 25672, low=0, high=65535)
+    stream_port: int = option(
+        "Port on which a follower serves readers of streams from its own files; -1 none.", -1, low=-1, high=65535
+    )
     advertise: str = option("Host by which other nodes and clients reach this one; empty is `host`.", "")
     min_in_sync: int = option("Nodes that must have a message, this one counted, or publishers are blocked.", 1, low=1)
     lease_seconds: int = option(
@@ -242,7 +245,8 @@ class Config:
 _IN_CLUSTER: Final = {"name": "cluster"} | {
     name: name
     for name in (
-        "etcd", "etcd_ca", "etcd_cert", "etcd_key", "replication_port", "advertise", "min_in_sync", "lease_seconds",
+        "etcd", "etcd_ca", "etcd_cert", "etcd_key", "replication_port", "stream_port", "advertise", "min_in_sync",
+        "lease_seconds",
     )
 }  # fmt: skip
 OPTIONS: Final = {field.name: field for field in dataclasses.fields(Config)}

@@ -127,9 +127,10 @@ class NodeProcess:
         self.folder = folder
         self.machine = machine
         self.amqp_port, self.http_port, self.tls_port = free_port(), free_port(), free_port()
+        self.stream_port = free_port()
         self._options = [
             "serve", "--host", machine.host, "--data-dir", str(folder), "--cluster", cluster, *etcd.options,
-            "--replication-port", "0",
+            "--replication-port", "0", "--stream-port", str(self.stream_port),
             "--amqp-port", str(self.amqp_port), "--http-port", str(self.http_port), "--tls-port", str(self.tls_port),
             "--lease-seconds", str(LEASE_SECONDS), *options,
         ]  # fmt: skip

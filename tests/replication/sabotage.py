@@ -15,6 +15,8 @@ KINDS: Final = (
     "speaks for ever",
     "unsynced disk",
     "opens at once",
+    "shows uncommitted",
+    "tells unsynced",
 )
 _on = [""]
 

@@ -6,7 +6,8 @@ Every node is the product's own state machines on a simulated disk, and its lead
 power cuts and kills, connections that break or fall silent, requests to etcd that are lost, late, or carried out
 without an answer, leases that end too early, processes that stop and go on. Then all is quiet, and everything must be
 live again. Checked: nothing confirmed is lost, nothing settled comes back, no queue that was answered for is missing,
-no stream offset ever means two messages, no two leaders confirm at the same time.
+no stream offset ever means two messages, whether the leader or a follower shows it, no two leaders confirm at the same
+time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from random import Random
 
 from tests.broker.still_world import StillHost
 from tests.replication import sabotage
+from tests.replication.simulated_reader import FollowerReader
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import body_in, message_of
 from warren.amqp.fields import table_of
@@ -162,6 +164,7 @@ class Ledger:
         self.settled_for_good: set[str] = set()
         self.declared: set[str] = set()
         self.offsets: dict[int, str] = {}
+        self.shown_on_followers = 0
         # The epoch of the last confirm: an older one must not confirm after it.
         self.epoch = 0
 
@@ -171,6 +174,10 @@ class Ledger:
         if bodies:
             self.epoch = epoch
         self.confirmed.update(bodies)
+
+    def shows_on_follower(self, offset: int, body: str) -> None:
+        self.shown_on_followers += 1
+        self.shows(offset, body)
 
     def shows(self, offset: int, body: str) -> None:
         if self.offsets.setdefault(offset, body) != body:
@@ -204,6 +211,7 @@ class Leading:
         self.vhost = self.broker.vhosts["/"]
         self.waiting: list[tuple[int, str, str]] = []
         self.job: tuple[SyncJob, int] | None = None
+        self.is_job_run = True
         self.connections: list[Connection] = []
         for name in ("q0", "q1"):
             self.declare(name)
@@ -264,9 +272,13 @@ class Leading:
             job = self.store.begin_sync()
             if job is not None:
                 self.job = (job, self.replicas.window.last)
-                job.run(self.disk)
+                self.is_job_run = False
+        if self.job is not None and not self.is_job_run and self.node.world.random.random() < 0.7:
+            # The disk takes its time, and others may be faster.
+            self.job[0].run(self.disk)
+            self.is_job_run = True
         self.finish_sync()
-        for _ in range(2):
+        for _ in range(2 if self.is_job_run else 0):
             chore = self.store.next_chore()
             if chore is not None:
                 chore.run(self.disk)
@@ -274,7 +286,11 @@ class Leading:
         self.pump()
 
     def finish_sync(self) -> None:
-        if self.job is None or (self.replicas.committed() < self.job[1] and not sabotage.is_on("no waiting")):
+        if (
+            self.job is None
+            or not self.is_job_run
+            or (self.replicas.committed() < self.job[1] and not sabotage.is_on("no waiting"))
+        ):
             return
         job, op = self.job
         self.job = None
@@ -313,9 +329,15 @@ class Leading:
         for connection in self.connections:
             connection.pump()
 
+    def shown(self) -> int:
+        store = self.store
+        is_synced = self.job is None and store.position == store.synced and not store.has_work()
+        return self.replicas.shown(self.is_open and (is_synced or sabotage.is_on("tells unsynced")))
+
     def tick(self) -> None:
+        shown = self.shown()
         for connection in list(self.connections):
-            connection.to_follower(messages.numbers(messages.HEARTBEAT, self.epoch))
+            connection.to_follower(messages.numbers(messages.HEARTBEAT, self.epoch, shown))
         member = self.node.member
         while member.decided:
             self.replicas.decided(set(member.decided.pop(0)))
@@ -336,6 +358,7 @@ class Connection:
         self.leader_life = leading.node.life
         self.follower_life = follower.life
         self.machine = Follower(follower.disk, follower.uuid, follower.memory)
+        self.reader = FollowerReader(follower.disk, STREAM, follower.world.ledger.shows_on_follower)
         self.link: Link | None = None
         self.is_open = True
         self._last = [0, 0]
@@ -379,6 +402,12 @@ class Connection:
         if self.leading.epoch < self.node.memory.epoch:
             self.to_leader([messages.numbers(messages.FENCED, self.node.memory.epoch)])
             return
+        if message.kind == messages.MANIFEST and self.machine.is_streaming:
+            # Who reads the files must go before they are changed.
+            self.close()
+            return
+        if message.kind == messages.HEARTBEAT and sabotage.is_on("shows uncommitted"):
+            message = messages.numbers(messages.HEARTBEAT, self.leading.epoch, self.machine.done)
         try:
             answers = self.machine.receive(message)
             if message.kind == messages.CAUGHT_UP:
@@ -390,6 +419,9 @@ class Connection:
         except (Fenced, Garbled):
             self.close()
             return
+        committed = self.machine.take_committed()
+        if committed:
+            self.reader.committed(committed)
         self.to_leader(answers)
 
     def _leader_hears(self, message: PeerMessage) -> None:

@@ -24,7 +24,7 @@ def restored() -> Iterator[None]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_that_was_promised_is_lost_whatever_fails(part: int) -> None:
-    confirmed = failovers = 0
+    confirmed = failovers = shown = 0
     for seed in range(part, SEEDS, PARTS):
         try:
             world = run_seed(seed)
@@ -32,10 +32,12 @@ def test_nothing_that_was_promised_is_lost_whatever_fails(part: int) -> None:
             raise AssertionError(f"seed {seed}: {violation}") from violation
         confirmed += len(world.ledger.confirmed)
         failovers += world.failovers
+        shown += world.ledger.shown_on_followers
     # Otherwise nothing happened that could go wrong.
     stories = SEEDS // PARTS
     assert confirmed > 20 * stories
     assert failovers > 2 * stories
+    assert shown > 20 * stories
 
 
 @pytest.mark.timeout(300)

@@ -7,6 +7,8 @@ from typing import Final
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 # A property of clients whose publishes are numbered, and of a broker that knows it. Warren's own.
 PUBLISHER: Final = "x-publisher"
+# Among a server's properties: where followers of a cluster serve readers of streams, HOST:PORT each.
+STREAM_PORTS: Final = "x-stream-ports"
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2

@@ -78,7 +78,10 @@ class Leading:
     async def tick(self) -> bool:
         """Now and then. False when another leads from here on, as an operator wished."""
         leadership = self.leadership
-        if leadership is None or self.assembly is None or now_ms() - self._ticked_at < HEARTBEAT_MS:
+        if leadership is None or self.assembly is None:
+            return True
+        if now_ms() - self._ticked_at < HEARTBEAT_MS:
+            leadership.tell_committed()
             return True
         self._ticked_at = now_ms()
         leadership.tick()
@@ -88,6 +91,10 @@ class Leading:
             node.set_alarm("replication", is_short)
             node.host.wake()
         self._candidacy.tell({"role": "leader", "epoch": replicas.epoch, "lag": leadership.lag()})
+        ports = [str(mirror["streams"]) for mirror in self._nodes() if mirror["streams"]]
+        if ports != node.stream_ports:
+            node.stream_ports = ports
+            node.greetings.clear()
         view = self._candidacy.member.view
         if view is None or view.transfer is None:
             return True

@@ -1,4 +1,5 @@
-"""A node that follows: a thread that copies the leader's files, and ports that pass clients on."""
+"""A node that follows: a thread that copies the leader's files, ports that pass clients on, and one for who reads
+streams from the copy."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from warren.config import Config
 from warren.server.following import Following
 from warren.server.identity import Identity
 from warren.server.passing import Passage
+from warren.server.stream_reading import StreamReading
 from warren.server.tls import NodeTls
 
 log = logging.getLogger("warren.cluster")
@@ -40,6 +42,7 @@ class Mirroring:
         self._followed_at = 0.0
         # Why it does not follow the leader that there is.
         self._obstacle = ""
+        self._reading = StreamReading(config, messages)
 
     def is_copying(self) -> bool:
         """The files may be changing."""
@@ -74,7 +77,9 @@ class Mirroring:
         if not obstacle and self._following is None and time.monotonic() - self._followed_at > _AGAIN:
             self._followed_at = time.monotonic()
             identity, secret = self._identity, candidacy.desk.secret
-            self._following = Following(leader, secret, identity.uuid, identity, self._messages, self._ended, calling)
+            self._following = Following(
+                leader, secret, identity.uuid, identity, self._messages, self._ended, self._committed, calling
+            )
         return True
 
     def _ended(self, following: Following) -> None:
@@ -82,10 +87,21 @@ class Mirroring:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._lost_leader, following)
 
+    def _committed(self, following: Following, sizes: dict[str, int]) -> None:
+        """In the follower's thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._may_show, following, sizes)
+
+    def _may_show(self, following: Following, sizes: dict[str, int]) -> None:
+        if self._following is following:
+            self._reading.committed(sizes)
+
     def _lost_leader(self, following: Following) -> None:
         if self._following is not following:
             return
         self._following = None
+        # Before another is called: what follows may change files that are read.
+        self._reading.close("the leader of this follower is gone")
         if following.is_refused:
             self._followed_at = time.monotonic() + _REFUSED
         if following.has_begun:
@@ -94,6 +110,7 @@ class Mirroring:
 
     async def stop(self) -> None:
         following, self._following = self._following, None
+        self._reading.close("this node does not follow any more")
         if following is not None:
             following.stop()
             while following.has_begun and not await self._loop.run_in_executor(None, following.join, 1.0):

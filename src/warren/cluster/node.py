@@ -93,6 +93,7 @@ class ClusterNode:
             "tls": self._tls is not None,
             "amqp": name_of((self.host, self.config.amqp_port)),
             "http": self._http_address(),
+            "streams": name_of((self.host, self.config.stream_port)) if self.config.stream_port >= 0 else "",
             "replication": [self.host, self.config.replication_port],
             "role": "follower",
         }
@@ -194,6 +195,5 @@ def _with_ports(config: Config) -> Config:
     changes: dict[str, Any] = {
         name: chosen(getattr(config, name)) for name in ("amqp_port", "tls_port", "replication_port")
     }
-    if config.http_port == 0:
-        changes["http_port"] = chosen(0)
+    changes |= {name: chosen(0) for name in ("http_port", "stream_port") if getattr(config, name) == 0}
     return replace(config, **changes)

@@ -223,6 +223,7 @@ def describe_mirror(node: Item) -> Item:
         "running": node["role"] != "gone",
         "role": node["role"],
         "in_sync": node["in_sync"],
+        "streams": node["streams"],
         "amqp": node["amqp"],
         "version": node["version"],
         "lag_ops": node["lag_ops"],

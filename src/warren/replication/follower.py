@@ -11,6 +11,7 @@ import struct
 from typing import Final, Protocol
 
 from warren.replication import messages
+from warren.replication.committed import Committed
 from warren.replication.files import UNFINISHED, digests_of
 from warren.replication.messages import Garbled, PeerMessage
 from warren.replication.ops import APPEND, CREATE, REMOVE, REPLACE, TRUNCATE, Op
@@ -55,6 +56,9 @@ class Follower:
         self._dirty: set[str] = set()
         self._has_new_names = False
         self._copying: str | None = None
+        # What may be shown of the files, and how that has changed since it was last taken.
+        self._committed = Committed(0, {})
+        self._changed: dict[str, int] = {}
 
     def greeting(self) -> PeerMessage:
         return messages.hello(self._uuid, self._memory.epoch)
@@ -71,7 +75,10 @@ class Follower:
         if kind == messages.OPS:
             self._take_ops(messages.read_ops(payload))
         elif kind == messages.HEARTBEAT:
-            self._check(messages.read_numbers(payload)[0])
+            epoch, committed = messages.read_numbers(payload)
+            self._check(epoch)
+            if self.is_streaming:
+                self._changed.update(self._committed.reach(committed))
             return [messages.numbers(messages.ACK, self._epoch, self.durable)] if self.is_streaming else []
         elif kind == messages.MANIFEST:
             return [self._compare(*messages.read_manifest(payload))]
@@ -140,6 +147,10 @@ class Follower:
                 cut_and_sync(self._disk, name, size)
         self._disk.sync_directory()
         self.done = self.durable = self._cut
+        self._committed = Committed(
+            self._cut, {name: size for name, size in self._files.items() if name in self._names}
+        )
+        self._changed = {}
         self.is_streaming = True
         self._memory.remember_copying(False)
 
@@ -155,6 +166,7 @@ class Follower:
                 raise Garbled(f"op {op.number} after {self.done}")
             self._do(op)
             self.done = op.number
+            self._committed.note(op)
 
     def _do(self, op: Op) -> None:
         name = op.name
@@ -204,6 +216,11 @@ class Follower:
     def acknowledgement(self) -> list[PeerMessage]:
         """Right after the files were copied."""
         return [messages.numbers(messages.ACK, self._epoch, self.durable)] if self.is_streaming else []
+
+    def take_committed(self) -> dict[str, int]:
+        """What of the files has become fit to be shown: by name up to where, or GONE; the first time all of them."""
+        changed, self._changed = self._changed, {}
+        return changed
 
     # -- files -----------------------------------------------------------------------------------------------------
 

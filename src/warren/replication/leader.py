@@ -57,6 +57,13 @@ class Replicas:
             return self.window.last
         return min(max(self.links[uuid].acked, 0) if uuid in self.links else 0 for uuid in waited_for)
 
+    def shown(self, is_synced: bool) -> int:
+        """Followers may show what they have up to this op, which counts as answered. `is_synced`: all that there is, is
+        durable on the leader; otherwise it is known only of what was answered."""
+        if is_synced:
+            self.answered = max(self.answered, self.committed())
+        return self.answered
+
     def connected(self, uuid: str, now: int) -> Link:
         # Who only calls again, and never has what it is sent, must not be waited for.
         link = Link(uuid, heard_at=self.missed_since.get(uuid, now))

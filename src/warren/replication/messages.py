@@ -7,7 +7,7 @@ leader    FILE, DATA ...   from where a file differs, and its bytes from there o
 leader    CAUGHT_UP        that was all
 leader    OPS ...          what came since, as it happens
 follower  ACK              all up to this op is durable here
-leader    HEARTBEAT        I am still here
+leader    HEARTBEAT        I am still here, and all up to this op is durable on every member of the in-sync set
 either    FENCED           I know of a higher epoch than yours
 """
 

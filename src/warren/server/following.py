@@ -29,6 +29,10 @@ class DiskFailed(Exception):
     """What the leader says cannot be kept here."""
 
 
+class Behind(Exception):
+    """The leader does not have all that came since."""
+
+
 class Following:
     """One connection to one leader, until it ends or is ended."""
 
@@ -40,6 +44,7 @@ class Following:
         memory: NodeMemory,
         folder: Path,
         on_end: Callable[[Following], None],
+        on_committed: Callable[[Following, dict[str, int]], None],
         tls: ssl.SSLContext | None,
     ) -> None:
         self.leader = leader
@@ -47,6 +52,8 @@ class Following:
         self._uuid = uuid
         self.machine = Follower(RealDisk(folder), uuid, memory)
         self._on_end = on_end
+        # Told in the thread what of the files may be shown (Follower.take_committed).
+        self._on_committed = on_committed
         self._tls = tls
         # One does not believe the other, or the disk fails: that is not mended by calling again at once.
         self.is_refused = False
@@ -76,8 +83,8 @@ class Following:
             self._follow()
         except ssl.SSLEOFError as error:
             log.info("the leader is gone: %s", error)
-        except (Stranger, Fenced, Garbled, DiskFailed, ssl.SSLError) as error:
-            self.is_refused = not isinstance(error, (Fenced, Garbled))
+        except (Stranger, Fenced, Garbled, Behind, DiskFailed, ssl.SSLError) as error:
+            self.is_refused = not isinstance(error, (Fenced, Garbled, Behind))
             log.warning("following %s:%d ends: %s", *self.leader.replication, error)
         except OSError as error:
             if not self._is_over:
@@ -129,10 +136,16 @@ class Following:
             raise DiskFailed(f"its own disk fails: {error}") from error
         if answers:
             connection.sendall(answers)
+        committed = self.machine.take_committed()
+        if committed:
+            self._on_committed(self, committed)
 
     def _answers(self, said: list[PeerMessage]) -> list[PeerMessage]:
         answers: list[PeerMessage] = []
         for message in said:
+            if message.kind == messages.MANIFEST and self.machine.is_streaming:
+                # Whoever reads these files must have left before they are changed: that is how each call begins.
+                raise Behind("too far behind: the files are copied once more")
             answers += self.machine.receive(message)
             if message.kind == messages.CAUGHT_UP:
                 log.info("all files are those of the leader")

@@ -29,6 +29,8 @@ log = logging.getLogger("warren.cluster")
 
 # Milliseconds.
 HEARTBEAT_MS: Final = 500
+# Between two words on what is committed, when there is more: readers of followers see it so much later.
+COMMITTED_MS: Final = 50
 PATIENCE_MS: Final = 3000
 # Seconds that a caller has to prove who it is.
 GREETING_SECONDS: Final = 5.0
@@ -52,6 +54,11 @@ class Leadership:
         self._disk: ReplicatedDisk | None = None
         self._links: dict[Peer, Link] = {}
         self._on_progress: Callable[[], None] = lambda: None
+        # Whether all that was written is durable here.
+        self._is_synced: Callable[[], bool] = lambda: False
+        # What followers were told is committed, and when.
+        self._told = 0
+        self._told_at = 0
         self._opens_at = 0
         self._is_open = loop.create_future()
         self.is_recovered = threading.Event()
@@ -64,9 +71,11 @@ class Leadership:
         self._disk = ReplicatedDisk(RealDisk(folder), self.replicas.window, threading.Lock())
         return self._disk
 
-    def watch(self, on_progress: Callable[[], None]) -> None:
-        """Who waits for followers. What was found at the start is to be theirs too before anybody sees it."""
+    def watch(self, on_progress: Callable[[], None], is_synced: Callable[[], bool]) -> None:
+        """Who waits for followers, and for whom they wait. What was found at the start is to be theirs too before
+        anybody sees it."""
         self._on_progress = on_progress
+        self._is_synced = is_synced
         self.is_recovered.set()
         now = now_ms()
         for uuid in self.replicas.members:
@@ -129,10 +138,23 @@ class Leadership:
         if proposal is not None:
             replicas.propose(proposal)
             member.wanted = frozenset(proposal)
-        beat = messages.numbers(messages.HEARTBEAT, replicas.epoch).encode()
+        self._beat(self._shown())
+        self._progressed()
+
+    def tell_committed(self) -> None:
+        """Before the next heartbeat is due, if there is anything to tell."""
+        committed = self._shown()
+        if committed > self._told and now_ms() - self._told_at >= COMMITTED_MS:
+            self._beat(committed)
+
+    def _shown(self) -> int:
+        return self.replicas.shown(self._is_open.done() and self._is_synced())
+
+    def _beat(self, committed: int) -> None:
+        self._told, self._told_at = committed, now_ms()
+        beat = messages.numbers(messages.HEARTBEAT, self.replicas.epoch, committed).encode()
         for peer in self._links:
             peer.write(beat)
-        self._progressed()
 
     def lag(self) -> dict[str, dict[str, int]]:
         """How far each follower is behind, for those who look."""

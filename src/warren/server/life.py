@@ -106,7 +106,7 @@ class Server:
                     self._archiver = Archiver(self.loop, self._store.streams, self._write_archive, self.host.wake)
             self.host.attach(self.node, self._syncer, self._archiver, self._leadership)
             if self._leadership is not None and self._syncer is not None:
-                self._leadership.watch(self._syncer.mirrored)
+                self._leadership.watch(self._syncer.mirrored, self._syncer.is_done)
                 await self._leadership.wait_open()
             self._alarms = self._watch()
             self.listeners = listen(self.config, self.gate, self._make_transport)

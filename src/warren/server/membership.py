@@ -123,6 +123,8 @@ def nodes_of(keys: dict[str, dict[str, Any]]) -> list[dict[str, object]]:
                 "in_sync": uuid in view.members,
                 "amqp": about.get("amqp", ""),
                 "http": about.get("http", ""),
+                # Where it serves readers of streams, while it follows.
+                "streams": "" if is_leader else about.get("streams", ""),
                 "version": about.get("version", ""),
                 "lag_ops": lag.get("ops", 0),
                 "lag_bytes": lag.get("bytes", 0),

@@ -86,6 +86,12 @@ class Syncer:
         self._work.put(work)
         return False
 
+    def is_done(self) -> bool:
+        """Nothing that was written is still to be made durable, nor any file work to be done."""
+        store = self._store
+        # Not what was written: a part of a turn that is not over may be in the files already.
+        return store.position == store.synced and not (self._is_busy or self._has_failed or store.has_work())
+
     def stalled_for(self) -> float:
         """Seconds that the disk has been at one piece of work."""
         is_at_it = self._is_busy and self._unmirrored is None

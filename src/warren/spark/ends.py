@@ -118,7 +118,7 @@ class Ends:
     """Of the streams of one query. Holds no connection of its own."""
 
     def __init__(self, client: Client, options: ReadOptions) -> None:
-        self._client = client
+        self.client = client
         self._options = options
         self._probe = Probe(client)
         # Of the messages seen while looking for ends: how large a message is.
@@ -144,7 +144,7 @@ class Ends:
 
     def archive(self, name: str) -> str:
         """The folder with what retention took from it; empty when it goes nowhere."""
-        if "warren_version" not in self._client.server_properties:
+        if "warren_version" not in self.client.server_properties:
             return ""
         tag, seen = self._probe.subscribe(name, Field("S", ASK), 1)
         self._probe.wait(seen, self._options.timeout)
@@ -206,7 +206,7 @@ class Ends:
 
     def _exists(self, name: str) -> bool:
         # A refusal closes the channel, so it must not be the one that others use.
-        client = open_client(self._client.target, self._options.timeout)
+        client = open_client(self.client.target, self._options.timeout)
         try:
             with reading(name):
                 client.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk)

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 from warren.client.address import BrokerAddress, parse_uri
 from warren.errors import WarrenError
+
+E = TypeVar("E", bound=Enum)
 
 READ_NAMES: Final = (
     "uri",
@@ -30,6 +32,7 @@ READ_NAMES: Final = (
     "prefetch",
     "spoolDir",
     "archive",
+    "readFrom",
     "timeout",
 )
 WRITE_NAMES: Final = (
@@ -77,6 +80,13 @@ class ReadKind(Enum):
     QUEUE = "queue"
 
 
+class ReadFrom(Enum):
+    """Which nodes of a cluster."""
+
+    LEADER = "leader"
+    FOLLOWERS = "followers"
+
+
 class OnReturn(Enum):
     FAIL = "fail"
     IGNORE = "ignore"
@@ -112,6 +122,7 @@ class ReadOptions:
     # The folder of all archives, where it is not found under the broker's name for it; or none.
     archive: str = ""
     timeout: float = TIMEOUT_SECONDS
+    read_from: ReadFrom = ReadFrom.LEADER
 
 
 @dataclass(frozen=True)
@@ -142,14 +153,18 @@ def read_options(given: Mapping[str, str], is_streaming: bool) -> ReadOptions:
         options.refuse(("startingOffsets", "endingOffsets", "startingTimestamp"), "a queue is read from its head")
         options.refuse(("minPartitions",), "a queue is read in order, as one partition")
         options.refuse(("archive",), "only a stream has one")
+        options.refuse(("readFrom",), "only streams are read from followers")
     else:
         options.refuse(("spoolDir",), "only a classic queue of RabbitMQ is spooled")
     if is_streaming:
         options.refuse(("endingOffsets",), "a streaming query has no end; use read instead of readStream")
     else:
         options.refuse(("maxOffsetsPerTrigger", "maxBytesPerTrigger"), "only a streaming query has triggers")
+    target, read_from = options.target(), options.choice("readFrom", ReadFrom) or ReadFrom.LEADER
+    if read_from is ReadFrom.FOLLOWERS and target.is_tls:
+        raise WarrenError("option readFrom=followers does not apply: followers serve readers of streams without TLS")
     return ReadOptions(
-        options.target(),
+        target,
         kind,
         names,
         options.start(LATEST if is_streaming else EARLIEST, names, kind),
@@ -162,6 +177,7 @@ def read_options(given: Mapping[str, str], is_streaming: bool) -> ReadOptions:
         options.text("spoolDir") or "",
         options.text("archive") or "",
         options.number("timeout", int(TIMEOUT_SECONDS), 1),
+        read_from,
     )
 
 
@@ -270,7 +286,7 @@ class _Options:
             raise WarrenError(f"option {name} is wrong: {value!r} is neither true nor false")
         return value.lower() == "true"
 
-    def choice(self, name: str, choices: type[OnReturn]) -> OnReturn | None:
+    def choice(self, name: str, choices: type[E]) -> E | None:
         value = self._given.get(name)
         if value is None:
             return None

@@ -11,9 +11,16 @@ from warren.spark.consume import Range
 
 
 class RangePartition(InputPartition):
-    def __init__(self, span: Range) -> None:
+    def __init__(self, span: Range, port: str = "") -> None:
         super().__init__(span)
         self.span = span
+        # Of the follower that it is read from, HOST:PORT; empty: from the broker itself.
+        self.port = port
+
+
+def shared_out(spans: Sequence[Range], ports: Sequence[str]) -> list[RangePartition]:
+    """Among the followers that serve at these ports, if there are any."""
+    return [RangePartition(span, ports[at % len(ports)] if ports else "") for at, span in enumerate(spans)]
 
 
 def split(ranges: Sequence[Range], least: int) -> list[Range]:

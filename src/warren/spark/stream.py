@@ -23,8 +23,9 @@ from warren.client.connection import Client, ConnectionLost
 from warren.spark.batch import read_partition
 from warren.spark.consume import DataLoss, Range, open_client
 from warren.spark.ends import Ends, place_of
+from warren.spark.followers import stream_ports
 from warren.spark.options import ReadOptions
-from warren.spark.partitions import RangePartition, limit_rows, split
+from warren.spark.partitions import limit_rows, shared_out, split
 
 T = TypeVar("T")
 _IF_MEANT: Final = "with option failOnDataLoss=false the query goes on with what there is"
@@ -77,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Behind its own end a stream was made anew, which is only let through where that may be: from its start.
             start_of_range = before if before <= after else 0
             ranges.append(Range(name, start_of_range, after, archive=archives.get(name, "")))
-        return [RangePartition(span) for span in split(ranges, self._options.min_partitions)]
+        return shared_out(split(ranges, self._options.min_partitions), self._ask(self._find_stream_ports))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self._options)
@@ -101,6 +102,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find_archives(self, ends: Ends) -> dict[str, str]:
         return {name: ends.archive(name) for name in self._all_names(ends)}
+
+    def _find_stream_ports(self, ends: Ends) -> list[str]:
+        return stream_ports(ends.client, self._options)
 
     def _all_names(self, ends: Ends) -> tuple[str, ...]:
         # Once: the partitions of a super stream that are added later are read from the next start of the query on.

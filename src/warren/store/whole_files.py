@@ -35,9 +35,13 @@ def start_or_nothing(disk: Disk, name: str, size: i64) -> bytes:
 
 
 def read_start(disk: Disk, name: str, size: i64) -> bytes:
+    return read_range(disk, name, 0, size)
+
+
+def read_range(disk: Disk, name: str, start: i64, size: i64) -> bytes:
     handle = disk.open(name)
     try:
-        return disk.read(handle, size, 0)
+        return disk.read(handle, size, start)
     finally:
         disk.close(handle)
 

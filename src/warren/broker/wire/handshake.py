@@ -14,6 +14,7 @@ from warren.amqp.constants import (
     FRAME_MIN_SIZE,
     PROTOCOL_HEADER,
     PUBLISHER,
+    STREAM_PORTS,
 )
 from warren.amqp.fields import Field, Table, decode_table, table_of
 from warren.amqp.replies import frame
@@ -82,7 +83,7 @@ class Handshake:
         connection.send(self._start(" ".join(mechanisms)))
 
     def _start(self, mechanisms: str) -> bytes:
-        """The same for all, until the cluster gets another name."""
+        """The same for all, until the cluster gets another name, or other nodes."""
         node = self.connection.node
         key = (node.settings.cluster_name, mechanisms)
         start = node.greetings.get(key)
@@ -106,6 +107,9 @@ class Handshake:
             }
         )
         properties["capabilities"] = Field("F", table_of(dict.fromkeys(_CAPABILITIES, True)))
+        ports = self.connection.node.stream_ports
+        if ports:
+            properties[STREAM_PORTS] = Field("A", [Field("S", port) for port in ports])
         return properties
 
     def decoded(self, method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method:

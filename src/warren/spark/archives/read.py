@@ -21,19 +21,21 @@ from warren.client.address import BrokerAddress
 from warren.spark.archives.files import ArchiveFile, covering, files_in
 from warren.spark.archives.write import SCHEMA, STORED_AT
 from warren.spark.arrow_schema import ARROW
-from warren.spark.consume import Range, data_loss, read_range
+from warren.spark.consume import Range, data_loss
+from warren.spark.followers import ReadRange
 
 ReadFromBroker = Callable[[Range], Generator[pa.RecordBatch, None, None]]
 
 
 def read_archived(
-    target: BrokerAddress, span: Range, prefetch: int, timeout: float, fails: bool
+    read: ReadRange, target: BrokerAddress, span: Range, prefetch: int, timeout: float, fails: bool
 ) -> Iterator[pa.RecordBatch]:
-    """With `fails`, messages that neither has raise; else they are passed over."""
+    """What is not in the archive is `read` from the broker. With `fails`, messages that neither has raise; else they
+    are passed over."""
 
     def from_broker(rest: Range) -> Generator[pa.RecordBatch, None, None]:
         # What the broker has lost may be in the archive, so that alone is no reason to fail.
-        yield from read_range(target, rest, prefetch, timeout, False)
+        yield from read(target, rest, prefetch, timeout, False)
 
     return history_and_tail(span, from_broker, fails)
 

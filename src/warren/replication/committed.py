@@ -1,0 +1,54 @@
+"""What a follower may show of its files: as much as every node that may lead has, durably.
+
+An op is done here before the others have it, and is cut off again when they never get it. So each is noted when it is
+done, and counts when the leader says how far it is committed. Nothing is shown before that covers the copy that a
+follower began with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from warren.replication.ops import APPEND, REMOVE, REPLACE, TRUNCATE, Op
+
+# The size of a file that is not there any more.
+GONE: Final = -1
+
+
+class Committed:
+    def __init__(self, cut: int, files: dict[str, int]) -> None:
+        """Begins with these files as they were at that op, committed or not."""
+        self._cut = cut
+        # By file, what of it may be shown; nothing at all before `is_known`.
+        self.sizes = files
+        self.is_known = False
+        # Ops that were done, and what size of which file they leave.
+        self._noted: deque[tuple[int, str, int]] = deque()
+
+    def note(self, op: Op) -> None:
+        if op.kind == APPEND:
+            size = op.at + len(op.data)
+        elif op.kind == REPLACE:
+            size = len(op.data)
+        else:
+            # What a file is cut to. One that was created has room for so much, and nothing in it.
+            size = GONE if op.kind == REMOVE else op.at if op.kind == TRUNCATE else 0
+        self._noted.append((op.number, op.name, size))
+
+    def reach(self, op: int) -> dict[str, int]:
+        """All up to this op is committed. Gives what has changed: sizes of files, at first of all of them."""
+        if op < self._cut:
+            return {}
+        changed: dict[str, int] = {}
+        while self._noted and self._noted[0][0] <= op:
+            _, name, size = self._noted.popleft()
+            changed[name] = size
+            if size == GONE:
+                self.sizes.pop(name, None)
+            else:
+                self.sizes[name] = size
+        if not self.is_known:
+            self.is_known = True
+            return dict(self.sizes)
+        return changed

@@ -1,0 +1,41 @@
+"""What a follower may show: nothing before the leader's word covers it, and files as they were at that op."""
+
+from __future__ import annotations
+
+from warren.replication.committed import GONE, Committed
+from warren.replication.ops import APPEND, CREATE, REMOVE, REPLACE, TRUNCATE, Op
+
+
+def test_nothing_is_shown_before_the_copy_that_it_began_with_is_committed() -> None:
+    committed = Committed(7, {"a": 100, "b": 5})
+    committed.note(Op(8, APPEND, "a", 100, b"more"))
+    assert committed.reach(6) == {}
+    assert not committed.is_known
+    assert committed.reach(7) == {"a": 100, "b": 5}
+
+
+def test_what_comes_with_the_first_word_is_in_it() -> None:
+    committed = Committed(7, {"a": 100, "b": 5})
+    committed.note(Op(8, APPEND, "a", 100, b"more"))
+    committed.note(Op(9, REMOVE, "b"))
+    assert committed.reach(9) == {"a": 104}
+
+
+def test_each_kind_of_op_leaves_its_file_as_long_as_it_is_then() -> None:
+    committed = Committed(0, {"old": 9})
+    assert committed.reach(0) == {"old": 9}
+    ops = [
+        Op(1, CREATE, "roomy", 4096),
+        Op(2, APPEND, "roomy", 0, b"12345"),
+        Op(3, REPLACE, "whole", 0, b"123"),
+        Op(4, REMOVE, "old"),
+        Op(5, TRUNCATE, "roomy", 2),
+    ]
+    for op in ops:
+        committed.note(op)
+    assert committed.reach(1) == {"roomy": 0}
+    assert committed.reach(4) == {"roomy": 5, "whole": 3, "old": GONE}
+    # An older word changes nothing.
+    assert committed.reach(2) == {}
+    assert committed.reach(5) == {"roomy": 2}
+    assert committed.sizes == {"roomy": 2, "whole": 3}

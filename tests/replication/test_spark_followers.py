@@ -1,0 +1,97 @@
+"""Spark's source reads a stream from the followers of three real nodes, and loses nothing when one is gone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.replication.real_nodes import Cluster, wait_for
+from tests.replication.test_follower_reads import Reader, api, message, publish
+from warren.errors import WarrenError
+from warren.spark.batch import BatchReader
+from warren.spark.options import read_options
+from warren.spark.partitions import RangePartition
+from warren.spark.stream import StreamReader
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
+    pytest.mark.timeout(180),
+]
+COUNT = 2000
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster.new(tmp_path, 3)
+    try:
+        cluster.wait_in_sync(3)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def options(cluster: Cluster) -> dict[str, str]:
+    uri = f"amqp://guest:guest@{cluster.leader().address}/%2F"
+    return {"uri": uri, "stream": "history", "readFrom": "followers", "minPartitions": "4", "timeout": "20"}
+
+
+def planned(cluster: Cluster) -> tuple[BatchReader, list[RangePartition]]:
+    """Once the leader knows of both followers that they serve."""
+    found: list[RangePartition] = []
+    reader = BatchReader(read_options(options(cluster), is_streaming=False))
+
+    def has_both() -> bool:
+        found[:] = [each for each in reader.partitions() if isinstance(each, RangePartition)]
+        return len({each.port for each in found if each.port}) == 2
+
+    wait_for(has_both, 60, "a plan with two followers")
+    return reader, found
+
+
+def rows(batches: list[pa.RecordBatch]) -> dict[int, bytes]:
+    table = pa.Table.from_batches(batches)
+    return dict(zip(table["offset"].to_pylist(), table["body"].to_pylist(), strict=True))
+
+
+HISTORY = {number: message(number) for number in range(COUNT)}
+
+
+def test_tasks_read_from_followers_and_the_leader_delivers_next_to_nothing(cluster: Cluster) -> None:
+    publish(cluster, range(COUNT))
+    reader, partitions = planned(cluster)
+    assert {each.port for each in partitions} == {f"127.0.0.1:{node.stream_port}" for node in cluster.followers()}
+    assert rows([batch for each in partitions for batch in reader.read(each)]) == HISTORY
+    queue = api(cluster.leader(), "GET", "queues/%2F/history")
+    # Only who planned has asked it, for the first message and the last.
+    assert queue["message_stats"]["deliver"] < 100
+    streaming = StreamReader(read_options(options(cluster), is_streaming=True))
+    batch = streaming.partitions({"history": 0}, {"history": COUNT})
+    assert rows([found for each in batch for found in streaming.read(each)]) == HISTORY
+    streaming._forget()
+
+
+def test_a_task_whose_follower_is_gone_goes_on_with_the_next_offset(cluster: Cluster) -> None:
+    publish(cluster, range(COUNT))
+    reader, partitions = planned(cluster)
+    first, second = cluster.followers()
+    Reader(first.stream_port).close()
+    first.kill()
+    found: list[pa.RecordBatch] = []
+    for each in partitions:
+        if each.port.endswith(str(second.stream_port)):
+            second.kill()
+        found += list(reader.read(each))
+    assert rows(found) == HISTORY
+
+
+def test_what_cannot_be_meant_is_refused() -> None:
+    with pytest.raises(WarrenError, match="option readFrom is wrong: 'nobody' is none of leader, followers"):
+        read_options({"uri": "amqp://h", "stream": "s", "readFrom": "nobody"}, is_streaming=False)
+    with pytest.raises(WarrenError, match="only streams are read from followers"):
+        read_options({"uri": "amqp://h", "queue": "q", "readFrom": "followers"}, is_streaming=True)
+    with pytest.raises(WarrenError, match="without TLS"):
+        read_options({"uri": "amqps://h", "stream": "s", "readFrom": "followers"}, is_streaming=False)
