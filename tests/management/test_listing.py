@@ -150,6 +150,13 @@ def test_sorting_in_runs_is_sorting() -> None:
     assert listing(many, {"sort": "size"}) == ordered
     assert listing(many, {"sort": "size", "sort_reverse": "true"}) == ordered[::-1]
     assert listing(many, {"sort": "size", "page": "17"})["items"] == ordered[1600:1700]
+    # Of pages in front only what may come to stand on them is kept, up to half a run.
+    for number in range(1, 8):
+        page = {"sort": "size", "page": str(number)}
+        assert listing(many, page)["items"] == ordered[number * 100 - 100 : number * 100]
+        assert (
+            listing(many, page | {"sort_reverse": "true"})["items"] == ordered[::-1][number * 100 - 100 : number * 100]
+        )
 
 
 def test_an_expression_that_takes_long_gives_up_and_lets_others_have_their_turn_before() -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from warren.broker.rules.pattern import Pattern
-from warren.management.pieces import Pace, encode, encoding_units
+from warren.management.pieces import SLICE, Pace, encode, encoding_units
 from warren.management.refusals import Refusal, bad_request
 
 PAGE_SIZE: Final = 100
@@ -19,7 +19,7 @@ RUN: Final = 1000
 # What one name may take of an expression: names of 255 bytes, and expressions of some two hundred steps.
 PATTERN_WORK: Final = 50_000
 # Units that it costs to look at a thing and to describe it, and steps of an expression for a unit.
-_LOOK_UNITS: Final = 12
+_LOOK_UNITS: Final = 2
 _DESCRIBE_UNITS: Final = 100
 _WORK_PER_UNIT: Final = 10
 Item = dict[str, Any]
@@ -29,7 +29,8 @@ Thing = TypeVar("Thing")
 class Lister(Generic[Thing]):
     """Things are described only if they are shown: of ten thousand queues a page shows fifty.
 
-    `values` gives by path what can be told of a thing without describing it, for sorting and filtering.
+    `values` gives by path what can be told of a thing without describing it, for sorting and filtering: of one path
+    numbers of all things, or texts of all.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Lister(Generic[Thing]):
         """A bare list, or an object with one page of it when the query asks for a page."""
         page = _number(self._query, "page")
         if page is None:
-            async for piece in self._items(await self._sorted(things), b"[", b"]"):
+            async for piece in self._items(await self._sorted(things, len(things)), b"[", b"]"):
                 yield piece
             return
         size = _number(self._query, "page_size") or PAGE_SIZE
@@ -59,7 +60,7 @@ class Lister(Generic[Thing]):
         if page > count:
             reason = f"Page out of range, page: {page} page size: {size}, len: {len(found)}"
             raise Refusal(400, "page_out_of_range", reason)
-        shown = list(islice(await self._sorted(found), (page - 1) * size, page * size))
+        shown = list(islice(await self._sorted(found, page * size), (page - 1) * size, page * size))
         head = {
             "total_count": len(things),
             "filtered_count": len(found),
@@ -83,46 +84,62 @@ class Lister(Generic[Thing]):
     def _value(self, path: str) -> Callable[[Thing], Any]:
         return self._values.get(path) or (lambda thing: _at(self._describe(thing), path))
 
+    def _described_key(self, path: str) -> Callable[[Thing], Any]:
+        return lambda thing: _sort_key(_at(self._describe(thing), path))
+
     def _cost(self, path: str) -> int:
         return _LOOK_UNITS if path in self._values else _DESCRIBE_UNITS
 
-    async def _sorted(self, things: Sequence[Thing]) -> Iterable[Thing]:
-        """Run by run, and merged as far as somebody reads: to sort fifty thousand takes longer than a turn."""
+    async def _sorted(self, things: Sequence[Thing], count: int) -> Iterable[Thing]:
+        """The first `count`, run by run, and merged as far as somebody reads: to sort fifty thousand takes longer than
+        a turn. For a page in front nothing is kept but what may come to stand on it.
+        """
         path = self._query.get("sort")
         if path is None:
             return things
-        value, cost = self._value(path), self._cost(path)
+        key, cost = self._values.get(path) or self._described_key(path), self._cost(path)
         is_reverse = self._query.get("sort_reverse") == "true"
-        runs: list[list[tuple[tuple[int, Any], int, Thing]]] = []
-        for start in range(0, len(things), RUN):
-            run = []
-            for index, thing in enumerate(things[start : start + RUN], start):
-                # The index keeps the order of what is alike, and things out of the comparison.
-                run.append((_sort_key(value(thing)), index, thing))
-                await self._pace.spend(cost)
-            run.sort(reverse=is_reverse)
-            runs.append(run)
-        return (row[2] for row in heapq.merge(*runs, reverse=is_reverse))
+        is_in_front = count * 2 <= RUN
+        runs: list[list[tuple[Any, int, Thing]]] = []
+        run: list[tuple[Any, int, Thing]] = []
+        step = SLICE // cost
+        for start in range(0, len(things), step):
+            # The index keeps the order of what is alike, and things out of the comparison.
+            some = enumerate(things[start : start + step], start)
+            run += [(key(thing), index, thing) for index, thing in some]
+            if len(run) >= RUN:
+                run.sort(reverse=is_reverse)
+                if is_in_front:
+                    del run[count:]
+                else:
+                    runs.append(run)
+                    run = []
+            await self._pace.spend(step * cost)
+        run.sort(reverse=is_reverse)
+        return (row[2] for row in heapq.merge(*runs, run, reverse=is_reverse))
 
     async def _named(self, things: Sequence[Thing]) -> Sequence[Thing]:
-        wanted, name = self._query.get("name", ""), self._value("name")
-        is_pattern = self._query.get("use_regex") == "true"
-        if not wanted and not is_pattern:
+        wanted = self._query.get("name", "")
+        if self._query.get("use_regex") == "true":
+            return await self._matching(things, Pattern(wanted))
+        if not wanted:
             return things
-        # Matched in linear time: an expression from outside must not hold the loop.
-        pattern = Pattern(wanted) if is_pattern else None
-        wanted, cost = wanted.lower(), self._cost("name")
+        wanted, name, cost = wanted.lower(), self._value("name"), self._cost("name")
+        found: list[Thing] = []
+        step = SLICE // cost
+        for start in range(0, len(things), step):
+            found += [thing for thing in things[start : start + step] if wanted in str(name(thing) or "").lower()]
+            await self._pace.spend(step * cost)
+        return found
+
+    async def _matching(self, things: Sequence[Thing], pattern: Pattern) -> Sequence[Thing]:
+        """In linear time: an expression from outside must not hold the loop."""
+        name, cost = self._value("name"), self._cost("name")
         found: list[Thing] = []
         for thing in things:
-            text = str(name(thing) or "")
-            if pattern is None:
-                is_found = wanted in text.lower()
-            else:
-                is_found = pattern.matches(text, PATTERN_WORK)
-                await self._pace.spend(int(pattern.work) // _WORK_PER_UNIT)
-            if is_found:
+            if pattern.matches(str(name(thing) or ""), PATTERN_WORK):
                 found.append(thing)
-            await self._pace.spend(cost)
+            await self._pace.spend(cost + int(pattern.work) // _WORK_PER_UNIT)
         return found
 
 

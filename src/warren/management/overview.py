@@ -63,7 +63,7 @@ class Sums:
     """Of all queues in some virtual hosts."""
 
     def __init__(self) -> None:
-        self.stats = dict.fromkeys(queues.STATS, 0)
+        self.stats = dict.fromkeys(queues.COUNTS, 0)
         self.levels = dict.fromkeys(queues.LEVELS, 0)
         self.consumers = 0
         # What of the levels is in streams, where nothing waits to be taken.
