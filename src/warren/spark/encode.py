@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from warren.amqp.publishes import Publishes
 from warren.client.session import CHANNEL, frame_of
 from warren.errors import AmqpError, WarrenError
 from warren.spark.options import WriteOptions
+from warren.spark.property_columns import PropertyColumn, fields_of, property_columns
 from warren.spark.schema import PROPERTY_NAMES
 
 # Of a message that was read: where it was, which it cannot take along.
@@ -25,6 +25,7 @@ LEFT_BEHIND: Final = ("queue", "offset", "redelivered", "arrived_at")
 _MOST_TARGETS: Final = 10_000
 _PERSISTENT: Final = 2
 
+T = TypeVar("T")
 # Exchange and routing key.
 _Target = tuple[str | None, str | None]
 
@@ -61,14 +62,15 @@ class Encoder:
         bodies = columns.bodies()
         exchanges = columns.texts("exchange", self._options.exchange)
         keys = columns.texts("routing_key", self._options.routing_key)
-        properties = columns.properties()
+        properties, sets_mode = columns.properties(), self._sets_mode(columns)
         headers, raw_headers = columns.optional("headers"), columns.optional("headers_raw")
         for at in range(batch.num_rows):
             identity = f"{self._identity}/{self._row}"
             self._row += 1
             encoded = self._properties(
                 identity,
-                None if properties is None else properties[at],
+                {name: values[at] for name, values in properties if values[at] is not None},
+                sets_mode[at],
                 None if headers is None else headers[at],
                 None if raw_headers is None else raw_headers[at],
             )
@@ -104,7 +106,8 @@ class Encoder:
     def _properties(
         self,
         identity: str,
-        given: Mapping[str, object] | None,
+        values: dict[str, Any],
+        sets_mode: bool,
         headers: Sequence[tuple[str, str | None]] | None,
         raw_headers: bytes | None,
     ) -> bytes:
@@ -114,16 +117,20 @@ class Encoder:
             if name and (table is None or name not in table or self._options.new_ids):
                 table = {} if table is None else table
                 table[name] = Field("S", identity)
-            values = {key: _value(key, value) for key, value in (given or {}).items()}
-            if self._sets_mode(given):
+            if "timestamp" in values:
+                # Unsigned on the wire, and a bigint is not.
+                values["timestamp"] %= 1 << 64
+            if sets_mode:
                 values["delivery_mode"] = 1 if self._options.persistent is False else _PERSISTENT
-            return encode_properties(Properties(headers=table, **values))  # type: ignore[arg-type]
+            return encode_properties(Properties(headers=table, **values))
         except AmqpError as error:
             raise WarrenError(f"row {identity} cannot be sent: {error.explanation}") from error
 
-    def _sets_mode(self, given: Mapping[str, object] | None) -> bool:
-        """A message that was read keeps its own mode, or none, unless the option says otherwise."""
-        return self._options.persistent is not None or given is None or "delivery_mode" not in given
+    def _sets_mode(self, columns: _Columns) -> Sequence[bool]:
+        """By row. A message that was read keeps its own mode, or none, unless the option says otherwise."""
+        if self._options.persistent is not None or not columns.have_mode:
+            return _Same(True)
+        return columns.without_properties()
 
 
 def merge_headers(headers: Sequence[tuple[str, str | None]] | None, raw: bytes | None) -> Table | None:
@@ -140,15 +147,6 @@ def merge_headers(headers: Sequence[tuple[str, str | None]] | None, raw: bytes |
 
 def _text_field(value: str | None) -> Field:
     return Field("V", None) if value is None else Field("S", value)
-
-
-def _value(name: str, value: object) -> object:
-    if isinstance(value, datetime):
-        return int(value.timestamp())
-    if name == "timestamp" and isinstance(value, int) and value < 0:
-        # Unsigned on the wire, and a bigint is not.
-        return value + (1 << 64)
-    return value
 
 
 def _grouped(messages: Iterator[bytes], most: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
@@ -170,6 +168,9 @@ class _Columns:
         self._names = set(batch.schema.names)
         # Whether a row is no more than a body and where it goes.
         self.are_plain = not self._names & {"properties", "headers", "headers_raw", *PROPERTY_NAMES}
+        self._properties = batch.column("properties") if "properties" in self._names else None
+        fields = self._names if self._properties is None else {field.name for field in self._properties.type}
+        self.have_mode = "delivery_mode" in fields
 
     def body_buffers(self) -> tuple[bytes, bytes]:
         """The bytes of all bodies, and where each ends."""
@@ -201,7 +202,10 @@ class _Columns:
         return encoded.dictionary.to_pylist(), codes
 
     def optional(self, name: str) -> list[Any] | None:
-        return self._batch.column(name).to_pylist() if name in self._names else None
+        if name not in self._names or self._batch.column(name).null_count == self._batch.num_rows:
+            return None
+        values: list[Any] = self._batch.column(name).to_pylist()
+        return values
 
     def bodies(self) -> list[bytes | None]:
         bodies: list[bytes | None] = self._bodies().to_pylist()
@@ -217,22 +221,28 @@ class _Columns:
         texts: list[str | None] = self._batch.column(name).to_pylist()
         return texts
 
-    def properties(self) -> list[Mapping[str, object] | None] | None:
-        if "properties" in self._names:
-            return self.optional("properties")
+    def properties(self) -> list[PropertyColumn]:
+        if self._properties is not None:
+            return fields_of(self._properties)
         flat = [name for name in PROPERTY_NAMES if name in self._names]
-        rows: list[Mapping[str, object] | None] | None = self._batch.select(flat).to_pylist() if flat else None
-        return rows
+        return property_columns(flat, [self._batch.column(name) for name in flat])
+
+    def without_properties(self) -> Sequence[bool]:
+        """By row."""
+        if self._properties is None or not self._properties.null_count:
+            return _Same(False)
+        missing: list[bool] = self._properties.is_null().to_pylist()
+        return missing
 
 
-class _Same(Sequence[str | None]):
-    """The same text in every row."""
+class _Same(Sequence[T]):
+    """The same in every row."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, value: T) -> None:
+        self._value = value
 
-    def __getitem__(self, at: object) -> str:
-        return self._text
+    def __getitem__(self, at: object) -> Any:
+        return self._value
 
     def __len__(self) -> int:
         return 1

@@ -20,6 +20,7 @@ from pyarrow import fs
 
 from warren.errors import WarrenError
 from warren.spark.places import is_local, local_path
+from warren.spark.whole_files import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,12 +127,7 @@ class LocalFolder:
     def write(self, name: str, text: str) -> None:
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f"{target.name}.new")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
+        write_text(target, text)
 
     def move(self, name: str, target: str) -> None:
         if (self.path / name).exists():

@@ -25,6 +25,7 @@ from warren.spark.columns import record_batch
 from warren.spark.consume import DataLoss
 from warren.spark.inbox import Inbox
 from warren.spark.options import ReadOptions
+from warren.spark.whole_files import whole_file
 
 # Of a file, and so of what is unacked at a time.
 FILE_ROWS: Final = 20_000
@@ -81,13 +82,8 @@ class Spool:
         """Returns when it would survive the loss of power."""
         end = start + batch.num_rows
         path = self._folder / f"{start:020d}-{end:020d}{_SUFFIX}"
-        fresh = path.with_suffix(".new")
-        with open(fresh, "wb") as file:
-            with pa.ipc.new_file(file, ARROW) as writer:
-                writer.write_batch(batch)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.rename(path)
+        with whole_file(path, path.with_suffix(".new")) as file, pa.ipc.new_file(file, ARROW) as writer:
+            writer.write_batch(batch)
         self._sync_names()
 
     def remove_before(self, end: int) -> None:

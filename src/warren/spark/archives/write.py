@@ -6,7 +6,6 @@ runs one thread at a time, and compiled code does not let go by itself.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from warren.errors import WarrenError
 from warren.spark.archives.files import UNFINISHED, file_name, make_durable
 from warren.spark.arrow_schema import ARROW
 from warren.spark.columns import record_batch
+from warren.spark.whole_files import whole_file
 from warren.store.stream_archive import ArchiveJob
 from warren.store.stream_rows import StreamRows
 from warren.store.whole_files import read_start
@@ -41,23 +41,13 @@ def write_segment(job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     name = file_name(job.first_offset, job.end_offset - 1)
     if not (folder / name).exists():
-        unfinished = folder / (UNFINISHED + name)
-        try:
-            _write(unfinished, job, is_wanted)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-        os.rename(unfinished, folder / name)
-    make_durable(root, folder)
-
-
-def _write(path: Path, job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
-    with open(path, "wb") as file:
-        with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        with (
+            whole_file(folder / name, folder / (UNFINISHED + name)) as file,
+            pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
+        ):
             for batch in _batches(job, is_wanted):
                 writer.write_batch(batch, row_group_size=GROUP_ROWS)
-        file.flush()
-        os.fsync(file.fileno())
+    make_durable(root, folder)
 
 
 def _batches(job: ArchiveJob, is_wanted: Callable[[], bool]) -> Iterator[pa.RecordBatch]:

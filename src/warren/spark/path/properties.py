@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pyarrow as pa
-
 from warren.amqp.fields import Field, Table, decode_table
 from warren.amqp.properties import Properties, encode_properties
 from warren.errors import AmqpError
+from warren.spark.property_columns import fields_of
 
 NO_PROPERTIES: Final = b"\x00\x00"
 NUMBERS: Final = ("delivery_mode", "priority")
@@ -32,7 +31,7 @@ class BadTable(Exception):
 
 def encoded_properties(properties: Any, headers: Any, headers_raw: Any, rows: int) -> list[bytes | BadTable] | None:
     """One encoding per row; None when no row has any property. Each argument is an Arrow array or None."""
-    fields = _present_fields(properties)
+    fields = [] if properties is None else fields_of(properties)
     tables = _tables(headers, headers_raw, rows)
     if not fields and tables is None:
         return None
@@ -57,24 +56,6 @@ def _encoded(properties: Properties) -> bytes | BadTable:
         return encode_properties(properties)
     except AmqpError as error:
         return BadTable(error)
-
-
-def _present_fields(properties: Any) -> list[tuple[str, list[Any]]]:
-    """Name and values of every property that any row has."""
-    if properties is None or properties.null_count == len(properties):
-        return []
-    present: list[tuple[str, list[Any]]] = []
-    for field, values in zip(properties.type, properties.flatten(), strict=True):
-        if values.null_count < len(values):
-            present.append((field.name, _plain(values)))
-    return present
-
-
-def _plain(values: Any) -> list[Any]:
-    if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp("s", values.type.tz), safe=False).cast(pa.int64())
-    listed: list[Any] = values.to_pylist()
-    return listed
 
 
 def _tables(headers: Any, headers_raw: Any, rows: int) -> list[Table | BadTable | None] | None:

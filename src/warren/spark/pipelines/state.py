@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from warren.errors import WarrenError
+from warren.spark.whole_files import write_text
 
 Status = dict[str, Any]
 ALIVE: Final = ("starting", "running")
@@ -56,9 +57,7 @@ class State:
 
     def write(self, status: Status) -> None:
         """Whole or not at all, whenever somebody reads."""
-        draft = self.folder / "status.json.new"
-        draft.write_text(json.dumps(status), encoding="utf-8")
-        draft.replace(self._status_file)
+        write_text(self._status_file, json.dumps(status))
 
     def read(self) -> Status | None:
         """None if it never ran. One that says that it runs, and holds no lock, was killed."""

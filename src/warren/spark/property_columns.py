@@ -1,0 +1,27 @@
+"""Columns of basic properties as Python has them: only those that some row has, and times as the wire has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+# Name of a property, and its value in each row, or None.
+PropertyColumn = tuple[str, list[Any]]
+
+
+def property_columns(names: list[str], columns: list[pa.Array]) -> list[PropertyColumn]:
+    """Most of the fourteen are empty in all rows: to look at those row by row is most of the work."""
+    pairs = zip(names, columns, strict=True)
+    return [(name, _plain(column)) for name, column in pairs if column.null_count < len(column)]
+
+
+def fields_of(properties: pa.StructArray) -> list[PropertyColumn]:
+    return property_columns([field.name for field in properties.type], properties.flatten())
+
+
+def _plain(values: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("s", values.type.tz), safe=False).cast(pa.int64())
+    listed: list[Any] = values.to_pylist()
+    return listed
