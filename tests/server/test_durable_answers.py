@@ -139,6 +139,7 @@ def ask(broker: Broker, method: str, path: str, body: object) -> int:
         with urllib.request.urlopen(request, None if body is None else json.dumps(body).encode(), 60) as answer:
             return int(answer.status)
     except HTTPError as error:
+        error.close()
         return error.code
 
 

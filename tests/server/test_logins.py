@@ -82,6 +82,27 @@ def test_what_fails_in_the_line_is_told_to_who_brought_it() -> None:
     assert number == 7
 
 
+def test_who_waits_when_the_broker_stops_is_told_so() -> None:
+    gate = threading.Event()
+    wrong: list[object] = []
+
+    async def play() -> list[object]:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: wrong.append(context))
+        with ThreadPoolExecutor(1) as threads:
+            line = FairLine(loop, threads, 1)
+            first, second = line.join("one", gate.wait), line.join("one", int, "7")
+            line.close()
+            threads.shutdown(wait=False, cancel_futures=True)
+            gate.set()
+            return list(await asyncio.gather(first, second, return_exceptions=True))
+
+    first, second = asyncio.run(play())
+    assert first is True
+    assert isinstance(second, asyncio.CancelledError)
+    assert wrong == []
+
+
 def test_an_honest_client_logs_in_while_many_wrong_passwords_are_checked() -> None:
     login = methods.ConnectionStartOk(mechanism="PLAIN", response=b"\x00guest\x00wrong", locale="en_US")
     with Broker() as broker, ExitStack() as opened:

@@ -21,7 +21,7 @@ def flush(node: Node) -> None:
         _flush(node)
     finally:
         node.is_ending = False
-    if node.dirty:
+    if node.dirty or node.answering:
         # A flushed socket lets consumers take more; that leaves in the next turn.
         node.wake()
 

@@ -27,6 +27,13 @@ class FairLine:
         self._take()
         return done
 
+    def close(self) -> None:
+        """Nothing more is begun: who waits is told that it will not be."""
+        lines, self._lines = self._lines, {}
+        for line in lines.values():
+            for done, _ in line:
+                done.cancel()
+
     def _take(self) -> None:
         while self._free > 0 and self._lines:
             who = next(iter(self._lines))

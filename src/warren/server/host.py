@@ -88,6 +88,7 @@ class LoopHost:
         if self._timer is not None:
             self._timer.cancel()
         self._node = None
+        self._line.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def halt(self) -> None:
