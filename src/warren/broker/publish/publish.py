@@ -21,7 +21,7 @@ from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.broker.consume.reply_to import REPLY_QUEUE, name_reply_address
 from warren.broker.exchanges.base import Envelope
-from warren.broker.exchanges.hashing import hash_bytes, mix
+from warren.broker.exchanges.key_hashing import hash_bytes, mix
 from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.message import Message, Origin
 from warren.broker.publish import checks
