@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.harness import ChannelClient, World
+from tests.broker.harness import ChannelClient, World, put_policy
 from warren.amqp import methods
 
 
@@ -157,6 +157,39 @@ def test_a_failure_of_a_timer_costs_the_queue_and_nobody_else(world: World) -> N
     world.advance(1000)
     assert world.queue("r").backing.length == 0
     assert "queue 'q' in vhost '/' failed" in world.host.logged()
+
+
+def test_a_failure_under_a_new_limit_costs_the_queue_and_nobody_else(world: World) -> None:
+    channel = world.channel()
+    for name in ("q", "r"):
+        channel.declare(name)
+        for body in ("a", "b", "c"):
+            channel.publish(body, name)
+    world.store.failing.add(("q", "fetch"))
+    world.set_policy("^[qr]$", {"max-length": 1})
+    assert world.queue("r").backing.length == 1
+    assert world.host.logged().count("queue 'q' in vhost '/' failed") == 1
+
+
+def test_a_queue_that_failed_while_it_was_trimmed_is_trimmed_again(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q")
+    for _ in range(3000):
+        channel.publish("m", "q")
+    put_policy(world.vhost.policies, "p", "^q$", {"max-length": 1})
+    world.vhost.reapply_policies()
+    # The first thousand are gone, and the rest goes in pieces.
+    assert world.queue("q").backing.length == 2000
+    world.store.failing.add(("q", "fetch"))
+    world.flush()
+    assert "queue 'q' in vhost '/' failed" in world.host.logged()
+    assert "work of more than one turn failed" not in world.host.logged()
+    heal(world)
+    world.clear_policy()
+    for _ in range(3000):
+        channel.publish("m", "q")
+    world.set_policy("^q$", {"max-length": 1})
+    assert world.queue("q").backing.length == 1
 
 
 def test_a_dead_letter_for_a_failing_queue_is_lost_with_it_alone(world: World, failing: ChannelClient) -> None:

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table, encode_table
 from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
-from warren.broker.exchanges.hashing import HASH_BITS, hash_bytes, hash_text, mix
+from warren.broker.exchanges.key_hashing import HASH_BITS, hash_bytes, hash_text, mix
 from warren.broker.terms import erlang_binary
 from warren.errors import PreconditionFailed
 

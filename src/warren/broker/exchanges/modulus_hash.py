@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
-from warren.broker.exchanges.hashing import hash_text, mix
+from warren.broker.exchanges.key_hashing import hash_text, mix
 
 
 class ModulusHashExchange(Exchange):

@@ -16,7 +16,7 @@ from warren.broker.exchanges.targets import Targets
 class TopicExchange(Exchange):
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name, "topic")
-        self._root = _Node()
+        self._root = _TrieNode()
         # Nodes that the last match looked at: the cost that the tests hold to its bound.
         self.visited: i64 = 0
 
@@ -50,24 +50,24 @@ class TopicExchange(Exchange):
         return found
 
 
-class _Node:
+class _TrieNode:
     def __init__(self) -> None:
-        self.literals: dict[str, _Node] = {}
-        self.one: _Node | None = None
-        self.many: _Node | None = None
+        self.literals: dict[str, _TrieNode] = {}
+        self.one: _TrieNode | None = None
+        self.many: _TrieNode | None = None
         self.targets = Targets()
 
-    def child(self, word: str) -> _Node | None:
+    def child(self, word: str) -> _TrieNode | None:
         if word == "*":
             return self.one
         if word == "#":
             return self.many
         return self.literals.get(word)
 
-    def child_or_new(self, word: str) -> _Node:
+    def child_or_new(self, word: str) -> _TrieNode:
         child = self.child(word)
         if child is None:
-            child = _Node()
+            child = _TrieNode()
             if word == "*":
                 self.one = child
             elif word == "#":
@@ -104,7 +104,7 @@ class _Search:
         # The bit past the last word: a node reached with it has matched the whole key.
         self.end: int = 1 << len(words)
 
-    def follow(self, node: _Node, at: i64) -> None:
+    def follow(self, node: _TrieNode, at: i64) -> None:
         """Continue at `node` with the words from `at` on: the only way on until a `#` is met."""
         self.visited += 1
         many = node.many
@@ -121,7 +121,7 @@ class _Search:
         if one is not None:
             self.follow(one, at + 1)
 
-    def _enter_many(self, node: _Node, positions: int) -> None:
+    def _enter_many(self, node: _TrieNode, positions: int) -> None:
         """A `#` swallows any number of words: every position from the first one on is reached."""
         if node.is_leaf():
             self.visited += 1
@@ -138,7 +138,7 @@ class _Search:
             self.places[word] = self.places.get(word, 0) | bit
             bit <<= 1
 
-    def _spread(self, node: _Node, positions: int) -> None:
+    def _spread(self, node: _TrieNode, positions: int) -> None:
         """Continue at `node` from all these positions at once."""
         self.visited += 1
         if positions & self.end and not node.targets.is_empty():
@@ -155,7 +155,7 @@ class _Search:
             self._spread(one, positions << 1)
         self._spread_literals(node, positions)
 
-    def _spread_literals(self, node: _Node, positions: int) -> None:
+    def _spread_literals(self, node: _TrieNode, positions: int) -> None:
         # The smaller side is walked: neither a long key nor a wide node may cost its full size at every node.
         if len(node.literals) < len(self.places):
             for word, child in node.literals.items():

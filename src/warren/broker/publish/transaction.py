@@ -9,9 +9,9 @@ from mypy_extensions import i64
 from warren.amqp.constants import TX_COMMIT
 from warren.amqp.methods import TxCommitOk, TxRollbackOk
 from warren.broker.consume import settle
-from warren.broker.publish import publish
 from warren.broker.publish.burial import bury_dead_letters
 from warren.broker.publish.republish import WIDE, FanOut
+from warren.broker.publish.routed import deliver_routed, fan_out_of
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.errands import Budget, Errand
 from warren.broker.session.answers import Transaction
@@ -189,9 +189,9 @@ class Commit(Errand):
         if delivery.observer is not None:
             delivery.observer.committed()
         if len(delivery.queues) > WIDE:
-            self._wide = publish.fan_out_of(channel, delivery)
+            self._wide = fan_out_of(channel, delivery)
         else:
-            publish.deliver_routed(channel, delivery)
+            deliver_routed(channel, delivery)
         return _PUBLISH_UNITS * (1 + min(len(delivery.queues), WIDE))
 
     def _settle(self, settlement: tuple[int, Entry, int]) -> i64:

@@ -28,7 +28,7 @@ from warren.broker.queue.expiry import (
     expiry_of,
     is_expired,
 )
-from warren.broker.queue.limits import drop_excess, is_full_for
+from warren.broker.queue.limits import apply_limits, drop_excess, is_full_for
 from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, REFUSED, TAKEN
 from warren.broker.queue.priority import PriorityBacking
 from warren.broker.queue.queue import Queue
@@ -304,8 +304,7 @@ class FifoQueue(Queue):
         super().apply_policy(policy, operator_policy, definition)
         self._adopt_options()
         if self.options.has_length_limit:
-            drop_excess(self)
-            arm_expiry(self)
+            apply_limits(self)
 
     def _adopt_options(self) -> None:
         """What exists only where an option asks for it."""

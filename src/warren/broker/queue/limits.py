@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from warren.broker.message import Message
 from warren.broker.queue.deadletter import REASON_MAXLEN
 from warren.broker.queue.errands import Budget, Errand
-from warren.broker.queue.expiry import BATCH, arm_expiry
+from warren.broker.queue.expiry import BATCH
 
 if TYPE_CHECKING:
     from warren.broker.queue.fifo import FifoQueue
@@ -30,15 +30,25 @@ def is_full_for(queue: FifoQueue, message: Message) -> bool:
 def drop_excess(queue: FifoQueue) -> bool:
     """drop-head: the oldest go until the limits hold, the newest among them if it alone is too big. True if any had
     to go."""
-    dropped = _drop(queue, BATCH)
-    if dropped == BATCH and not queue.is_trimmed:
-        # A limit that was set over a long queue.
-        queue.is_trimmed = True
-        queue.node.errands.add(Trim(queue))
+    dropped = drop_some(queue, BATCH)
+    if dropped == BATCH:
+        _trim_later(queue)
     return dropped > 0
 
 
-def _drop(queue: FifoQueue, limit: i64) -> i64:
+def apply_limits(queue: FifoQueue) -> None:
+    """Those of a policy, which may have been set over a long queue."""
+    if queue.node.monitor.trim(queue, BATCH) == BATCH:
+        _trim_later(queue)
+
+
+def _trim_later(queue: FifoQueue) -> None:
+    if not queue.is_trimmed:
+        queue.is_trimmed = True
+        queue.node.errands.add(Trim(queue))
+
+
+def drop_some(queue: FifoQueue, limit: i64) -> i64:
     options = queue.options
     if options.rejects_when_full:
         return 0
@@ -68,10 +78,9 @@ class Trim(Errand):
     def step(self, budget: Budget) -> bool:
         queue = self._queue
         while budget.left > 0 and not queue.deleted and not queue.node.dead_letters.is_crowded(queue):
-            dropped = _drop(queue, _PIECE)
+            dropped = queue.node.monitor.trim(queue, _PIECE)
             budget.spend(_PIECE)
             if dropped < _PIECE:
                 queue.is_trimmed = False
-                arm_expiry(queue)
                 return True
         return queue.deleted

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from warren.broker.message import Message
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import arm_expiry
+from warren.broker.queue.limits import drop_some
 from warren.broker.queue.outcome import FAILED
 
 if TYPE_CHECKING:
@@ -51,6 +52,17 @@ class Monitor:
             arm_expiry(queue)
         except Exception:
             self.failed(queue)
+
+    def trim(self, queue: FifoQueue, limit: i64) -> i64:
+        """How many of the oldest had to go, of at most so many; fewer say that the queue's limits hold."""
+        try:
+            dropped = drop_some(queue, limit)
+            if dropped < limit:
+                arm_expiry(queue)
+            return dropped
+        except Exception:
+            self.failed(queue)
+            return 0
 
     def get(self, queue: Queue) -> Entry | None:
         try:

@@ -19,7 +19,6 @@ from warren.broker.exchanges.types import create
 from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.decorators import decorate_queue
 from warren.broker.queue.errands import Budget
-from warren.broker.queue.expiry import arm_expiry
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, schedule_of
@@ -160,9 +159,6 @@ class VHost:
         queue = kind(self.node, self.name, declared)
         self.queues[queue.name] = queue
         self._apply_queue_policy(queue)
-        if isinstance(queue, FifoQueue) and queue.backing.length > 0:
-            # Recovered: what expired meanwhile goes at once, what will expire has its timer.
-            arm_expiry(queue)
         if declared.owner is not None:
             declared.owner.exclusive_queues[queue] = True
         self._record_queue(queue)

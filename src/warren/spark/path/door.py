@@ -13,7 +13,8 @@ from warren.amqp.methods import Method
 from warren.broker.message import short
 from warren.broker.node import Node
 from warren.broker.publish.checks import size
-from warren.broker.publish.publish import deliver_routed, walk
+from warren.broker.publish.publish import walk
+from warren.broker.publish.routed import deliver_routed
 from warren.broker.queue.queue import Queue
 from warren.broker.session.channel import Channel
 from warren.broker.session.interceptors import intercept_publish
