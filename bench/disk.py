@@ -21,6 +21,7 @@ from warren.amqp.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
+from warren.amqp.properties import Properties
 from warren.client.address import parse_uri
 from warren.client.connection import READ_BYTES, Client
 from warren.errors import WarrenError
@@ -57,7 +58,7 @@ def beside_bare_sync(uri: str, folder: Path, seconds: float) -> Figures:
 
 def _publisher(client: Client) -> Callable[[], None]:
     """Publishes one persistent message and returns when it is confirmed."""
-    batch = Batch("", [QUEUE], SIZE, True, client.frame_max)
+    batch = Batch("", [QUEUE], SIZE, [Properties(delivery_mode=2)], client.frame_max)
     message = bytes(batch.view[: batch.stride])
     confirms = ConfirmTimes(client.session)
 

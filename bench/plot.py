@@ -8,7 +8,7 @@ from typing import Final
 import matplotlib
 
 from bench.brokers import Contender
-from bench.rows import ROWS, Row
+from bench.rows import FEATURES, ROWS, Row
 from warren.perf.measure import Figures
 
 COLORS: Final = ("#c2410c", "#64748b", "#0f766e")
@@ -19,7 +19,7 @@ def plot(path: Path, contenders: list[Contender], medians: dict[str, dict[str, F
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    rows = [row for row in ROWS if row.name in medians and row.is_more_better]
+    rows = [row for row in (*ROWS, *FEATURES) if row.name in medians and row.is_more_better]
     if not rows:
         return
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 1.5 + 0.55 * len(rows)), sharey=True, layout="constrained")

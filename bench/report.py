@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.brokers import Contender
-from bench.rows import ROWS, SCALING, START_ROW, Row
+from bench.rows import FEATURES, ROWS, SCALING, START_ROW, Row
 from warren.perf.measure import Figures
 
 START: Row = Row(START_ROW, (), figure="start_ms", unit=" ms", is_more_better=False)
@@ -20,7 +20,7 @@ def print_table(console: Console, contenders: list[Contender], medians: dict[str
     table.add_column("ratio", justify="right")
     for contender in contenders:
         table.add_column(f"CPU us\n{contender.name}", justify="right")
-    for row in (*ROWS, START, *SCALING):
+    for row in (*ROWS, *FEATURES, START, *SCALING):
         if row.name in medians:
             _add_row(table, row, contenders, medians[row.name])
     console.print(table)

@@ -101,6 +101,20 @@ ROWS: Final = (
         False,
     ),
 )
+# One of each thing that applications use beside plain messages.
+FEATURES: Final = (
+    Row("10 priorities in turn, 16 B, acks", ("throughput", "--priorities", "10", *ACKS)),
+    Row("a TTL in every message, 16 B, acks", ("throughput", "--ttl", "60000", *ACKS)),
+    Row("topic, 14 properties and headers", ("topic", "--all-properties", *ACKS)),
+    Row("one consumer, prefetch 1", ("throughput", "--ack-every", "1", "--prefetch", "1", "--in-flight", "100")),
+    Row("transactions of 10 messages", ("tx",), echo=(1, 1), also=ECHO),
+    Row("stream, 1 KiB", ("throughput", "--size", "1024", "--queue-type", "stream", *ACKS)),
+    Row(
+        "quorum queue, 1 KiB, confirms",
+        ("confirms", "--persistent", "--queue-type", "quorum", "--consumers", "1", *ACKS),
+        also=LATENCY,
+    ),
+)
 # Cost should grow with the work and no faster: 1.0 is as fast as before.
 _LITTLE: Final = ("throughput", "--size", "16", *ACKS)
 SCALING: Final = (

@@ -23,7 +23,7 @@ from bench import brokers, disk
 from bench.brokers import Contender, Running
 from bench.echo import beside_echo, compiler
 from bench.report import print_table
-from bench.rows import DISK_ROW, ROWS, SCALING, START_ROW, Row
+from bench.rows import DISK_ROW, FEATURES, ROWS, SCALING, START_ROW, Row
 from warren.errors import WarrenError
 from warren.perf.measure import Figures
 
@@ -178,7 +178,7 @@ def write_results(bench: Bench, started: str) -> Path:
 
 
 def chosen_rows(pattern: str, quick: bool) -> list[Row]:
-    rows = [row for row in (ROWS if quick and not pattern else (*ROWS, *SCALING)) if pattern in row.name]
+    rows = [row for row in (ROWS if quick and not pattern else (*ROWS, *FEATURES, *SCALING)) if pattern in row.name]
     if not rows:
         raise WarrenError(f"no row's name holds {pattern!r}")
     return rows

@@ -9,6 +9,7 @@ import pytest
 
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicCancel, BasicDeliver, BasicPublish, ChannelClose, Method
+from warren.amqp.properties import Properties
 from warren.amqp.replies import ack, nack
 from warren.client.session import Session, frame_of
 from warren.errors import WarrenError
@@ -85,7 +86,7 @@ def test_what_is_no_delivery_is_told(method: Method, reason: str, before: int) -
 
 
 def test_times_are_read_where_publishers_put_them() -> None:
-    batch = Batch("", ["key"], 16, False, 4096)
+    batch = Batch("", ["key"], 16, [Properties()], 4096)
     batch.stamp(0, 2, 123_456_789)
     counter = DeliveryCounter()
     publish = len(frame_of(BasicPublish(exchange="", routing_key="key")))
@@ -99,7 +100,7 @@ def test_times_are_read_where_publishers_put_them() -> None:
 
 def test_a_batch_holds_whole_messages_for_every_key() -> None:
     keys = [f"dev.{number:06d}" for number in range(5000)]
-    batch = Batch("exchange", keys, 10, True, 4096)
+    batch = Batch("exchange", keys, 10, [Properties(delivery_mode=2)], 4096)
     assert len(batch.data) == batch.count * batch.stride
     assert batch.count == 5000
     assert all(key.encode() in batch.data for key in keys)

@@ -18,7 +18,7 @@ from warren.errors import WarrenError
 from warren.perf import asking, backlog, connections, traffic
 from warren.perf.batches import Batch
 from warren.perf.consumer import ConsumingConnection
-from warren.perf.plan import EXPIRE, REJECT, Plan
+from warren.perf.plan import EXPIRE, QUORUM, REJECT, STREAM, Plan
 
 MESSAGES = 7_013
 PIDS = [os.getpid()]
@@ -53,6 +53,11 @@ def leftovers(node: Node) -> list[str]:
         {"ack_every": 1, "prefetch": 1, "messages": 500},
         {"publishers": 3, "consumers": 4, "queues": 2, "in_flight": 1000, "ack_every": 7},
         {"exchange_type": "topic", "bindings": 50, "queues": 3, "consumers": 2, "in_flight": 1000},
+        {"exchange_type": "topic", "bindings": 50, "all_properties": True},
+        {"priorities": 10, "ack_every": 10, "prefetch": 100},
+        {"ttl": 60_000, "persistent": True},
+        {"queue_type": QUORUM, "ack_every": 10, "prefetch": 100},
+        {"queue_type": STREAM, "ack_every": 10, "prefetch": 100},
     ],
     ids=str,
 )
@@ -108,7 +113,7 @@ def test_latency_is_of_every_message_at_the_rate_asked_for(broker: Broker) -> No
 def test_a_consumer_leaves_in_order_within_a_delivery(broker: Broker) -> None:
     settings = plan(broker, size=100_000, messages=100)
     with traffic.topology(settings) as client:
-        batch = Batch("", [settings.queue(0)], settings.size, False, client.frame_max)
+        batch = Batch("", [settings.queue(0)], settings.size, settings.properties(), client.frame_max)
         client.send([bytes(batch.view[: batch.stride])] * settings.messages)
         intake = ConsumingConnection(settings, 0)
         intake.subscribe()
@@ -174,6 +179,7 @@ def test_every_message_that_dies_is_consumed_as_a_dead_letter(broker: Broker, de
         (asking.declare, {"in_flight": 1}),
         (asking.declare, {"persistent": True, "publishers": 3}),
         (asking.confirm, {"publishers": 5, "in_flight": 2}),
+        (asking.tx, {"batch": 3}),
     ],
 )
 def test_every_question_of_a_run_is_answered(broker: Broker, workload: Any, settings: dict[str, Any]) -> None:

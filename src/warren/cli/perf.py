@@ -15,7 +15,7 @@ from warren.client.address import DEFAULT_URI, parse_uri
 from warren.perf import asking as questions
 from warren.perf import backlog, connections, traffic
 from warren.perf.measure import Figures, Watch
-from warren.perf.plan import EXPIRE, REJECT, Plan
+from warren.perf.plan import EXPIRE, QUORUM, REJECT, STREAM, Plan
 from warren.perf.processes import cpu_seconds
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -145,6 +145,24 @@ def timed(function: Callable[..., None]) -> Callable[..., None]:
 persistent: Final = click.option("--persistent", is_flag=True, help="Persistent messages in durable queues.")
 
 
+def message_options(function: Callable[..., None]) -> Callable[..., None]:
+    function = click.option("--all-properties", is_flag=True, help="All fourteen properties and some headers.")(
+        function
+    )
+    function = click.option(
+        "--ttl", type=COUNT, default=0, help="Milliseconds that each message may wait, said by itself; 0 is for ever."
+    )(function)
+    function = click.option(
+        "--priorities",
+        type=click.IntRange(0, 255),
+        default=0,
+        help="Queues with so many priorities, which messages have in turn.",
+    )(function)
+    return click.option("--queue-type", type=click.Choice(["classic", QUORUM, STREAM]), help="Type of the queues.")(
+        function
+    )
+
+
 def asking(default: int) -> Decorator:
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         function = click.option(
@@ -164,13 +182,13 @@ def asking(default: int) -> Decorator:
 
 command(
     "throughput", traffic.run, "Publish and consume as fast as it goes.",
-    size(16), publishers(), consumers(), queues(1), acks(0, 0), in_flight(0), persistent, duration,
+    size(16), publishers(), consumers(), queues(1), acks(0, 0), in_flight(0), persistent, message_options, duration,
 )  # fmt: skip
 command(
     "confirms", traffic.run, "Publish with confirms, and time how long each message waits for its own.",
     size(1024), publishers(), consumers(0), queues(1),
     click.option("--window", type=POSITIVE, default=1000, show_default=True, help="Most unconfirmed of a publisher."),
-    acks(0, 0), in_flight(0), persistent, duration,
+    acks(0, 0), in_flight(0), persistent, message_options, duration,
 )  # fmt: skip
 command(
     "fanout", traffic.run, "Publish to a fanout exchange with several queues; the rate is of deliveries.",
@@ -181,7 +199,7 @@ command(
     "topic", traffic.run, "Publish to a topic exchange with many bindings, another key each time.",
     size(16), publishers(), consumers(), queues(1),
     click.option("--bindings", type=click.IntRange(1, 999_999), default=1000, show_default=True, help="Bindings."),
-    acks(0, 0), in_flight(5000), persistent, duration,
+    acks(0, 0), in_flight(5000), persistent, message_options, duration,
     exchange_type="topic",
 )  # fmt: skip
 command(
@@ -216,6 +234,11 @@ command(
 command(
     "declare", questions.declare, "Declare a queue, bind it and delete it, and wait for each answer.",
     click.option("--durable", "persistent", is_flag=True, help="Durable queues instead of exclusive ones."),
+    asking(1), consumers=0,
+)  # fmt: skip
+command(
+    "tx", questions.tx, "Publish messages in a transaction and wait for its commit; the rate is of commits.",
+    size(16), click.option("--batch", type=POSITIVE, default=10, show_default=True, help="Messages of a transaction."),
     asking(1), consumers=0,
 )  # fmt: skip
 command(

@@ -17,6 +17,7 @@ from typing import Final
 
 from warren.amqp import methods
 from warren.amqp.constants import FRAME_PREFIX
+from warren.amqp.fields import table_of
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
 from warren.client.connection import READ_BYTES, Client
@@ -138,10 +139,11 @@ class Booth:
         content = content_frames(CHANNEL, properties, b"x" * self.plan.size, client.frame_max)
         return frame_of(methods.BasicPublish(routing_key=key)) + content
 
-    def own_queue(self, client: Client) -> str:
-        """One that goes with the client, also when the run fails."""
+    def own_queue(self, client: Client, most: int = 0) -> str:
+        """One that goes with the client, also when the run fails, and holds at most so many messages."""
         queue = self.plan.queue(self.number)
-        client.call(methods.QueueDeclare(queue=queue, exclusive=True), methods.QueueDeclareOk)
+        limit = table_of({"x-max-length": most}) if most else {}
+        client.call(methods.QueueDeclare(queue=queue, exclusive=True, arguments=limit), methods.QueueDeclareOk)
         return queue
 
 
@@ -182,6 +184,14 @@ def rpc_steps(booth: Booth) -> list[Step]:
         raise WarrenError("the broker has sent a request without the address for its reply")
     reply, _ = tried(serving, booth.publish(serving, reply_to), asking, methods.BasicDeliver)
     return [request, reply]
+
+
+def tx_steps(booth: Booth) -> list[Step]:
+    client, plan = booth.client(), booth.plan
+    queue = booth.own_queue(client, plan.batch)
+    client.call(methods.TxSelect(), methods.TxSelectOk)
+    question = booth.publish(client, queue) * plan.batch + frame_of(methods.TxCommit())
+    return [tried(client, question, client, methods.TxCommitOk)[0]]
 
 
 def declare_steps(booth: Booth) -> list[Step]:
@@ -227,3 +237,4 @@ get: Final = partial(_run, get_steps)
 confirm: Final = partial(_run, confirm_steps)
 rpc: Final = partial(_run, rpc_steps)
 declare: Final = partial(_run, declare_steps)
+tx: Final = partial(_run, tx_steps)

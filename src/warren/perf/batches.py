@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from warren.amqp.constants import FRAME_PREFIX
@@ -15,23 +16,22 @@ from warren.client.session import CHANNEL, frame_of
 SEND_BYTES: Final = 64 * 1024
 # Of many keys and large bodies, only as many messages are prepared as fit in here.
 BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
-PERSISTENT: Final = 2
 _STAMP: Final = struct.Struct("<q")
 
 
 class Batch:
     """Messages of one size, end to end; message n begins at n * stride."""
 
-    def __init__(self, exchange: str, keys: list[str], size: int, persistent: bool, frame_max: int) -> None:
-        # RabbitMQ's own tools leave transient messages without properties at all.
-        properties = encode_properties(Properties(delivery_mode=PERSISTENT) if persistent else Properties())
-        content = content_frames(CHANNEL, properties, b"x" * size, frame_max)
+    def __init__(
+        self, exchange: str, keys: list[str], size: int, properties: Sequence[Properties], frame_max: int
+    ) -> None:
+        contents = [content_frames(CHANNEL, encode_properties(each), b"x" * size, frame_max) for each in properties]
         publishes = [frame_of(BasicPublish(exchange=exchange, routing_key=key)) for key in keys]
-        self.stride = len(publishes[0]) + len(content)
+        self.stride = len(publishes[0]) + len(contents[0])
         # From the end: everything before depends on the length of names.
-        self._body_at = self.stride - len(content) + properties_span(content)[1] + 1 + FRAME_PREFIX
-        publishes = publishes[: max(1, BATCH_BYTES_MAX // self.stride)]
-        messages = b"".join(publish + content for publish in publishes)
+        self._body_at = self.stride - len(contents[0]) + properties_span(contents[0])[1] + 1 + FRAME_PREFIX
+        pairs = [publish + content for publish in publishes for content in contents]
+        messages = b"".join(pairs[: max(1, BATCH_BYTES_MAX // self.stride)])
         self.data = bytearray(messages * max(1, SEND_BYTES // len(messages)))
         self.count = len(self.data) // self.stride
         self.view = memoryview(self.data)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Final
 
-from warren.amqp.fields import Field, Table
+from warren.amqp.fields import Field, Table, table_of
+from warren.amqp.properties import Properties
 from warren.client.address import BrokerAddress
 from warren.errors import WarrenError
 
@@ -16,6 +17,26 @@ STAMP_BYTES: Final = 8
 REJECT: Final = "reject"
 EXPIRE: Final = "expire"
 EXPIRE_MS: Final = 5
+QUORUM: Final = "quorum"
+STREAM: Final = "stream"
+PERSISTENT: Final = 2
+# As a thorough application fills them in.
+ALL_PROPERTIES: Final = Properties(
+    content_type="application/json",
+    content_encoding="utf-8",
+    headers=table_of({"tenant": "acme", "attempt": 1, "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736", "urgent": True}),
+    delivery_mode=1,
+    priority=5,
+    correlation_id="5b6ea9a6-4f7d-4f3c-8b52-5a3a4bd0c8d1",
+    reply_to="answers",
+    expiration="3600000",
+    message_id="f2a5cdc4-9b1f-4f58-ae4e-0f2d9f1f9c11",
+    timestamp=1_700_000_000,
+    type="order.created",
+    user_id="guest",
+    app_id="shop",
+    cluster_id="",
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +67,16 @@ class Plan:
     bindings: int = 1
     # What messages die of on their way to the consumers: REJECT or EXPIRE, or nothing.
     death: str = ""
+    # Of the queues; None is the broker's own choice. Quorum queues and streams are durable whatever `persistent` says.
+    queue_type: str | None = None
+    # Priorities that messages have in turn, from 0 to this one; 0 is a queue without any.
+    priorities: int = 0
+    # Milliseconds that each message may wait, said in its own properties; 0 is for ever.
+    ttl: int = 0
+    # All fourteen properties, and some headers.
+    all_properties: bool = False
+    # Messages of each transaction.
+    batch: int = 1
     # Keeps the names of two runs on one broker apart.
     token: str = field(default_factory=lambda: token_hex(2))
 
@@ -60,7 +91,24 @@ class Plan:
             raise WarrenError(
                 f"acknowledging every {self.ack_every} deliveries never happens at {self.in_flight} in flight"
             )
+        if self.queue_type == STREAM and self.consumers and not (self.ack_every and self.prefetch):
+            raise WarrenError("who consumes a stream must acknowledge (--ack-every) and say how far ahead (--prefetch)")
         return self
+
+    @property
+    def is_durable(self) -> bool:
+        return self.persistent or self.queue_type in (QUORUM, STREAM)
+
+    def properties(self) -> list[Properties]:
+        """Of the messages in turn, all of one length."""
+        each = Properties(delivery_mode=PERSISTENT) if self.persistent else Properties()
+        if self.all_properties:
+            each = replace(ALL_PROPERTIES, user_id=self.target.user, delivery_mode=PERSISTENT if self.persistent else 1)
+        if self.ttl:
+            each = replace(each, expiration=str(self.ttl))
+        if not self.priorities:
+            return [each]
+        return [replace(each, priority=priority) for priority in range(self.priorities + 1)]
 
     @property
     def copies(self) -> int:
@@ -82,13 +130,17 @@ class Plan:
 
     def arguments(self) -> Table:
         """Of its queues."""
-        if not self.death:
-            return {}
-        arguments = {
-            "x-dead-letter-exchange": Field("S", ""),
-            "x-dead-letter-routing-key": Field("S", self.grave),
-        }
-        return arguments if self.death == REJECT else {**arguments, "x-message-ttl": Field("I", EXPIRE_MS)}
+        arguments: Table = {}
+        if self.queue_type:
+            arguments["x-queue-type"] = Field("S", self.queue_type)
+        if self.priorities:
+            arguments["x-max-priority"] = Field("I", self.priorities)
+        if self.death:
+            arguments["x-dead-letter-exchange"] = Field("S", "")
+            arguments["x-dead-letter-routing-key"] = Field("S", self.grave)
+        if self.death == EXPIRE:
+            arguments["x-message-ttl"] = Field("I", EXPIRE_MS)
+        return arguments
 
     def queues_of(self, consumer: int) -> list[str]:
         """Queues are dealt out to the consumers; where there are more consumers, several share one queue."""

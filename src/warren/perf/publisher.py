@@ -30,7 +30,8 @@ class PublishingConnection:
 
     def __init__(self, plan: Plan, number: int) -> None:
         self.client = Client(plan.target)
-        self._batch = Batch(plan.exchange, plan.keys_of(number), plan.size, plan.persistent, self.client.frame_max)
+        # RabbitMQ's own tools leave transient messages without properties at all, and so do we where none is asked for.
+        self._batch = Batch(plan.exchange, plan.keys_of(number), plan.size, plan.properties(), self.client.frame_max)
         self._chunk = max(1, SEND_BYTES // self._batch.stride)
         self._bytes = 0
         self.sent = 0

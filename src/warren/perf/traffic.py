@@ -31,7 +31,7 @@ def topology(plan: Plan) -> Iterator[Client]:
 
 def _declare(client: Client, plan: Plan) -> None:
     for number in range(plan.queues):
-        declare = methods.QueueDeclare(queue=plan.queue(number), durable=plan.persistent, arguments=plan.arguments())
+        declare = methods.QueueDeclare(queue=plan.queue(number), durable=plan.is_durable, arguments=plan.arguments())
         client.call(declare, methods.QueueDeclareOk)
     if plan.death:
         client.call(methods.QueueDeclare(queue=plan.grave, durable=plan.persistent), methods.QueueDeclareOk)
