@@ -262,6 +262,27 @@ def test_readers_are_told_to_go_when_the_leader_does_and_go_on_elsewhere(cluster
     returned.close()
 
 
+def test_a_deleted_vhost_is_gone_there_too(cluster: Cluster) -> None:
+    publish(cluster, range(10))
+    leader, port = cluster.leader(), cluster.followers()[0].stream_port
+    api(leader, "PUT", "vhosts/other")
+    api(leader, "PUT", "permissions/other/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+
+    def can_connect() -> bool:
+        try:
+            pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, "other")).close()
+        except pika.exceptions.AMQPError:
+            return False
+        return True
+
+    wait_for(can_connect, 60, "a vhost")
+    api(leader, "DELETE", "vhosts/other")
+    wait_for(lambda: not can_connect(), 60, "the end of a vhost")
+    reader = Reader(port)
+    assert reader.read_until(9) == history(range(10))
+    reader.close()
+
+
 def test_streams_come_go_and_lose_their_oldest_part_there_too(cluster: Cluster) -> None:
     publish(cluster, range(10))
     leader, port = cluster.leader(), cluster.followers()[0].stream_port
