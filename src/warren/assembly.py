@@ -139,6 +139,13 @@ class Assembly:
         )
 
 
+def preload(config: Config) -> None:
+    """What `start` loads, for one who has time now and none then. In a thread."""
+    if config.http_port >= 0:
+        import warren.management.app
+        import warren.management.service  # noqa: F401
+
+
 def write_archive(job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
     # Loaded only now, in the thread that writes: few streams are archived, and Arrow takes a while.
     from warren.spark.archives.write import write_segment

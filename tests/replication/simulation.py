@@ -17,6 +17,7 @@ import heapq
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from tests.broker.still_world import StillHost
@@ -49,6 +50,7 @@ from warren.replication.leader import Link, Replicas
 from warren.replication.messages import Garbled, PeerMessage
 from warren.replication.ops import Window
 from warren.store.chores import SyncJob
+from warren.store.damage import damaged_parts
 from warren.store.definitions_recovery import recover_definitions
 from warren.store.recovery import recover
 
@@ -438,9 +440,9 @@ class Connection:
             self.link = replicas.connected(uuid, now)
             self._begin_copy()
         elif message.kind == messages.HAVE and self.link is not None:
-            for part in copy_differences(
-                leading.disk, leading.disk.digests, self._files, messages.read_have(message.payload)
-            ):
+            have = messages.read_have(message.payload)
+            damage_in = partial(damaged_parts, leading.disk)
+            for part in copy_differences(leading.disk, leading.disk.digests, self._files, have, damage_in):
                 self.to_follower(part)
             self.to_follower(PeerMessage(messages.CAUGHT_UP))
             replicas.caught_up(self.link, self._cut)

@@ -14,6 +14,12 @@ def test_nothing_is_shown_before_the_copy_that_it_began_with_is_committed() -> N
     assert committed.reach(7) == {"a": 100, "b": 5}
 
 
+def test_a_leader_that_says_nothing_of_it_shows_nothing() -> None:
+    committed = Committed(0, {"a": 100})
+    assert committed.reach(0) == {}
+    assert not committed.is_known
+
+
 def test_what_comes_with_the_first_word_is_in_it() -> None:
     committed = Committed(7, {"a": 100, "b": 5})
     committed.note(Op(8, APPEND, "a", 100, b"more"))
@@ -22,20 +28,20 @@ def test_what_comes_with_the_first_word_is_in_it() -> None:
 
 
 def test_each_kind_of_op_leaves_its_file_as_long_as_it_is_then() -> None:
-    committed = Committed(0, {"old": 9})
-    assert committed.reach(0) == {"old": 9}
+    committed = Committed(1, {"old": 9})
+    assert committed.reach(1) == {"old": 9}
     ops = [
-        Op(1, CREATE, "roomy", 4096),
-        Op(2, APPEND, "roomy", 0, b"12345"),
-        Op(3, REPLACE, "whole", 0, b"123"),
-        Op(4, REMOVE, "old"),
-        Op(5, TRUNCATE, "roomy", 2),
+        Op(2, CREATE, "roomy", 4096),
+        Op(3, APPEND, "roomy", 0, b"12345"),
+        Op(4, REPLACE, "whole", 0, b"123"),
+        Op(5, REMOVE, "old"),
+        Op(6, TRUNCATE, "roomy", 2),
     ]
     for op in ops:
         committed.note(op)
-    assert committed.reach(1) == {"roomy": 0}
-    assert committed.reach(4) == {"roomy": 5, "whole": 3, "old": GONE}
+    assert committed.reach(2) == {"roomy": 0}
+    assert committed.reach(5) == {"roomy": 5, "whole": 3, "old": GONE}
     # An older word changes nothing.
-    assert committed.reach(2) == {}
-    assert committed.reach(5) == {"roomy": 2}
+    assert committed.reach(3) == {}
+    assert committed.reach(6) == {"roomy": 2}
     assert committed.sizes == {"roomy": 2, "whole": 3}

@@ -37,3 +37,13 @@ def test_requests_without_an_answer_are_not_repeated_at_once() -> None:
             asked += 1
             member.failed(request, now)
     assert 3 <= asked <= 6
+
+
+def test_who_sees_no_leader_looks_more_often() -> None:
+    for leader, waits in ((LeaderKey("other", "p2", 7), 500), (None, 100)):
+        member = Member("me", "p1", 3000)
+        # It cannot stand itself.
+        member.is_fit = False
+        member.answered(member.next_request(0) or Look(), ClusterView(leader, ALL, 5), 0)
+        assert member.next_request(waits - 1) is None
+        assert member.next_request(waits) == Look()

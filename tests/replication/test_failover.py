@@ -16,6 +16,7 @@ import pika
 import pytest
 
 from tests.replication.real_nodes import CLUSTER, Cluster, EtcdServer, NodeProcess, connect, wait_for
+from warren.server.life import DRAIN_SECONDS
 from warren.server.peers import VERSION
 
 pytestmark = [
@@ -123,7 +124,12 @@ def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_
     first = cluster.leader()
     publisher = Publisher([node.amqp_port for node in cluster.nodes])
     publisher.publish(50)
+    # One who does not read, and does not answer that it is told to go: others must not wait for it.
+    silent = connect([first.amqp_port])
+    began = time.monotonic()
     assert first.terminate() == 0
+    assert time.monotonic() - began < DRAIN_SECONDS
+    drop(silent)
     publisher.publish(50)
     assert first.errors.read_text().count("Traceback") == 0
     cluster.wait_in_sync(2)

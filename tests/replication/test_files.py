@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -16,6 +17,8 @@ from warren.replication.files import copy_differences
 from warren.replication.follower import Fenced, Follower
 from warren.replication.messages import BLOCK, Garbled, PeerMessage, Splitter
 from warren.replication.ops import CREATE, Op, Window, decode_ops
+from warren.store.damage import damaged_parts
+from warren.store.definitions_recovery import recover_definitions
 
 EPOCH = 7
 
@@ -35,7 +38,8 @@ class Pair:
         op, files = self.disk.manifest()
         (answer,) = self.follower.receive(messages.manifest(EPOCH, op, files))
         self.was_copying = self.memory.is_copying
-        parts = list(copy_differences(self.disk, self.disk.digests, files, messages.read_have(answer.payload)))
+        have, damage_in = messages.read_have(answer.payload), partial(damaged_parts, self.disk)
+        parts = list(copy_differences(self.disk, self.disk.digests, files, have, damage_in))
         for part in parts:
             self.follower.receive(part)
         self.follower.receive(PeerMessage(messages.CAUGHT_UP))
@@ -111,6 +115,30 @@ def test_a_leader_reads_a_block_once_however_many_follow_and_again_when_it_has_c
     pair.disk.close(handle)
     assert pair.copy() == BLOCK
     assert pair.files.lose_all().files() == leader.files()
+
+
+@pytest.mark.parametrize("ending", ["log", "index", "stream", "stream-index", "base", "definitions"])
+def test_what_is_damaged_on_the_leader_is_not_sent_over_what_is_whole(ending: str) -> None:
+    disk = SimulatedDisk()
+    world = StoredWorld(disk, segment_bytes=SEGMENT_BYTES)
+    recover_definitions(world.store, [("vhost", ("/",), {"name": "/"})])
+    fill_world(world)
+    whole = disk.files()
+    assert not any(damaged_parts(disk, name, len(data)) for name, data in whole.items())
+    name = next(name for name in sorted(whole) if name.endswith(f".{ending}") and len(whole[name].rstrip(b"\0")) > 24)
+    rotten = bytearray(whole[name])
+    rotten[len(whole[name].rstrip(b"\0")) - 5] ^= 4
+    pair = Pair(SimulatedDisk({**whole, name: bytes(rotten)}), SimulatedDisk(whole))
+    assert pair.copy() == 0
+    assert pair.files.lose_all().files() == whole
+    # Who has nothing of it gets what there is, so that what follows stands where it should.
+    pair = Pair(SimulatedDisk({**whole, name: bytes(rotten)}), SimulatedDisk())
+    pair.copy()
+    assert pair.files.lose_all().files() == {**whole, name: bytes(rotten)}
+    # And one that is damaged itself is repaired.
+    pair = Pair(SimulatedDisk(whole), SimulatedDisk({**whole, name: bytes(rotten)}))
+    pair.copy()
+    assert pair.files.lose_all().files() == whole
 
 
 def test_a_leader_of_an_older_epoch_is_not_followed() -> None:

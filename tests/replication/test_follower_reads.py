@@ -262,6 +262,27 @@ def test_readers_are_told_to_go_when_the_leader_does_and_go_on_elsewhere(cluster
     returned.close()
 
 
+def test_a_deleted_vhost_is_gone_there_too(cluster: Cluster) -> None:
+    publish(cluster, range(10))
+    leader, port = cluster.leader(), cluster.followers()[0].stream_port
+    api(leader, "PUT", "vhosts/other")
+    api(leader, "PUT", "permissions/other/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+
+    def can_connect() -> bool:
+        try:
+            pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, "other")).close()
+        except pika.exceptions.AMQPError:
+            return False
+        return True
+
+    wait_for(can_connect, 60, "a vhost")
+    api(leader, "DELETE", "vhosts/other")
+    wait_for(lambda: not can_connect(), 60, "the end of a vhost")
+    reader = Reader(port)
+    assert reader.read_until(9) == history(range(10))
+    reader.close()
+
+
 def test_streams_come_go_and_lose_their_oldest_part_there_too(cluster: Cluster) -> None:
     publish(cluster, range(10))
     leader, port = cluster.leader(), cluster.followers()[0].stream_port
@@ -288,3 +309,31 @@ def test_streams_come_go_and_lose_their_oldest_part_there_too(cluster: Cluster) 
         return min(found)
 
     wait_for(lambda: first_there() > 200, 60, "retention")
+
+
+def test_a_leader_whose_old_file_has_rotted_does_not_send_it_over_a_whole_copy(cluster: Cluster) -> None:
+    publish(cluster, range(500))
+    leader, follower = cluster.leader(), cluster.followers()[0]
+    before = Reader(follower.stream_port)
+    before.read_until(499)
+    before.close()
+    file = min((leader.folder / "messages").glob("*.stream"))
+    copy = follower.folder / "messages" / file.name
+    assert follower.terminate() == 0
+    written = copy.read_bytes()
+    assert written == file.read_bytes()
+    with file.open("r+b") as rotting:
+        rotting.seek(len(written) // 2)
+        rotting.write(b"?")
+    cluster.wait_in_sync(2)
+    follower.start()
+    cluster.wait_in_sync(3)
+    assert copy.read_bytes() == written
+    assert f"{file.name} is damaged here" in leader.errors.read_text()
+    # What the leader has lost is read from there, and there it is found out and repaired when another leads.
+    reader = Reader(follower.stream_port)
+    assert reader.read_until(499) == history(range(500))
+    reader.close()
+    assert cluster.command("transfer", cluster.uuid_of(follower)).returncode == 0
+    wait_for(lambda: cluster.leader() is follower, 60, "another leader")
+    wait_for(lambda: file.read_bytes() == written, 60, "a repaired file")

@@ -14,6 +14,7 @@ from warren.replication.election import Role
 from warren.server.etcd import EtcdError
 from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, now_ms
+from warren.server.life import DRAIN_SECONDS
 from warren.server.membership import TRANSFER, nodes_of
 from warren.server.origin import ClientOrigin
 from warren.server.pacemaker import Pacemaker
@@ -23,6 +24,8 @@ log = logging.getLogger("warren.cluster")
 
 # Seconds that followers have to take the last of it.
 _HAND_OVER: Final = 2.0
+# And clients to answer that they were told to go, where another is to serve them: nobody is served meanwhile.
+_FAREWELL: Final = 0.25
 
 
 class Leading:
@@ -126,7 +129,8 @@ class Leading:
         assembly, leadership = self.assembly, self.leadership
         if assembly is None or leadership is None:
             return
-        await assembly.stop()
+        has_successor = len(leadership.replicas.members) > 1
+        await assembly.stop(_FAREWELL if has_successor else DRAIN_SECONDS)
         leadership.pump()
         await leadership.wait_mirrored(_HAND_OVER)
         self._candidacy.member.resign()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from warren.assembly import preload
 from warren.cluster.candidacy import Candidacy
 from warren.config import Config
 from warren.server.following import Following
@@ -20,8 +21,9 @@ from warren.server.tls import NodeTls
 
 log = logging.getLogger("warren.cluster")
 
-# Seconds between two attempts to reach the leader, and how much longer after one that it refused.
-_AGAIN: Final = 0.25
+# Seconds between two attempts to reach the leader, and how much longer after one that it refused. A new leader opens
+# when its members have called.
+_AGAIN: Final = 0.1
 _REFUSED: Final = 2.0
 
 
@@ -59,6 +61,8 @@ class Mirroring:
             uuid = self._identity.uuid
             self._passage = Passage(self._config, uuid, lambda: candidacy.desk.secret, candidacy.leader, calling)
             self._passage.open()
+            # When it is elected, clients wait for it.
+            self._loop.run_in_executor(None, preload, self._config)
         view, leader = candidacy.member.view, candidacy.leader()
         if view is not None and view.leader is None and self._following is not None:
             # It has given up, or was given up, and may not be able to say so.

@@ -38,7 +38,8 @@ class Committed:
 
     def reach(self, op: int) -> dict[str, int]:
         """All up to this op is committed. Gives what has changed: sizes of files, at first of all of them."""
-        if op < self._cut:
+        # 0 is no op: an older release says nothing else, and a leader that has not opened yet.
+        if op < max(self._cut, 1):
             return {}
         changed: dict[str, int] = {}
         while self._noted and self._noted[0][0] <= op:

@@ -18,8 +18,10 @@ from typing import Final
 # Of the lease's time: how often it is renewed, and how long after a renewal a leader may speak.
 _RENEWALS: Final = 3
 _SPEAKS_FOR: Final = 2 / 3
-# Milliseconds between two looks of a follower, and after a request without an answer: etcd may have other worries.
+# Milliseconds between two looks of a follower, while nobody leads, and after a request without an answer: etcd may have
+# other worries.
 _LOOK_EVERY: Final = 500
+_LOOK_LEADERLESS: Final = 100
 _REST: Final = 200
 
 
@@ -119,10 +121,12 @@ class Member:
         return request
 
     def _choose(self, now: int) -> Request | None:
-        every = self.ttl // _RENEWALS if self.role is Role.LEADER else min(_LOOK_EVERY, self.ttl // _RENEWALS)
+        view = self.view
+        every = self.ttl // _RENEWALS
+        if self.role is not Role.LEADER:
+            every = min(_LOOK_LEADERLESS if view is not None and view.leader is None else _LOOK_EVERY, every)
         if self._in_hurry or now - self._looked_at >= every:
             return Look()
-        view = self.view
         if view is None:
             return None
         if self.role is Role.LEADER:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -46,10 +47,18 @@ class KnownDigests:
 
 
 def copy_differences(
-    disk: Disk, known: KnownDigests, files: dict[str, int], have: dict[str, bytes]
+    disk: Disk,
+    known: KnownDigests,
+    files: dict[str, int],
+    have: dict[str, bytes],
+    damage_in: Callable[[str, int], list[tuple[int, int]]],
 ) -> Iterator[PeerMessage]:
     """What a follower that has those digests needs to have these files. A file that goes meanwhile is left out: the op
-    that removes it comes later."""
+    that removes it comes later.
+
+    `damage_in` says which parts of a file of that size are not what was written. The follower's may be: what it has of
+    a block that is damaged here is left to it, unless it must have what stands before that anew.
+    """
     for name, size in files.items():
         blocks = known.of(name)
         try:
@@ -58,15 +67,24 @@ def copy_differences(
             known.forget(name)
             continue
         try:
-            yield from _from_first_difference(disk, blocks, handle, name, size, have.get(name))
+            parts = partial(damage_in, name, size)
+            yield from _from_first_difference(disk, blocks, handle, name, size, have.get(name), parts)
         finally:
             disk.close(handle)
 
 
 def _from_first_difference(
-    disk: Disk, blocks: dict[int, bytes], handle: int, name: str, size: int, digests: bytes | None
+    disk: Disk,
+    blocks: dict[int, bytes],
+    handle: int,
+    name: str,
+    size: int,
+    digests: bytes | None,
+    damage: Callable[[], list[tuple[int, int]]],
 ) -> Iterator[PeerMessage]:
     differs = digests is None
+    # Asked for when there is a difference.
+    damaged: list[tuple[int, int]] | None = None
     if digests is None:
         yield messages.file_from(name, 0)
         digests = b""
@@ -80,6 +98,10 @@ def _from_first_difference(
             if len(data) == BLOCK:
                 blocks[index] = own
             if own == theirs:
+                continue
+            if damaged is None:
+                damaged = damage()
+            if theirs and any(start < offset + len(data) and end > offset for start, end in damaged):
                 continue
             differs = True
             yield messages.file_from(name, offset)

@@ -20,6 +20,7 @@ from warren.replication.messages import Garbled, PeerMessage, Splitter
 from warren.server.gate import Gate
 from warren.server.origin import ClientOrigin
 from warren.server.peers import CLIENT, FOLLOW, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, is_proof, proof
+from warren.store.damage import damaged_parts
 from warren.store.disk import RealDisk
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class Leadership:
     async def _copy(self, peer: Peer, link: Link, have: dict[str, bytes]) -> None:
         """Files are read and compared off the loop, and sent as fast as the follower takes them."""
         assert self._disk is not None
-        parts = copy_differences(self._disk, self._disk.digests, peer.files, have)
+        parts = copy_differences(self._disk, self._disk.digests, peer.files, have, self._damage_in)
         copied = 0
         try:
             while (part := await self.loop.run_in_executor(None, next, parts, None)) is not None:
@@ -229,6 +230,20 @@ class Leadership:
         peer.write(PeerMessage(messages.CAUGHT_UP).encode())
         self.replicas.caught_up(link, peer.cut)
         self._send_ops(peer, link)
+
+    def _damage_in(self, name: str, size: int) -> list[tuple[int, int]]:
+        """In a thread. It was whole when it was written, and may still be so where it was copied to."""
+        assert self._disk is not None
+        found = damaged_parts(self._disk, name, size)
+        for start, end in found:
+            log.error(
+                "%s is damaged here from byte %d to %d, and a follower has it otherwise: it keeps what it has. Let a "
+                "node lead that has it whole (`warren cluster transfer`), and this one is repaired",
+                name,
+                start,
+                end,
+            )
+        return found
 
     def _send_ops(self, peer: Peer, link: Link) -> None:
         window = self.replicas.window

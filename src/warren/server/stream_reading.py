@@ -57,12 +57,13 @@ class StreamReading:
         self._surveying.add_done_callback(self._surveyed)
 
     def _surveyed(self, surveying: asyncio.Future[CopySurvey]) -> None:
+        error = None if surveying.cancelled() else surveying.exception()
         if self._surveying is not surveying:
+            # Of a copy that is another by now.
             return
         self._surveying = None
         if surveying.cancelled():
             return
-        error = surveying.exception()
         if isinstance(error, FileNotFoundError):
             # One went meanwhile, as will be heard: the next word from the leader begins it again.
             return
@@ -83,6 +84,7 @@ class StreamReading:
             service.committed(sizes)
         except (Outdated, FileNotFoundError) as error:
             self._end(str(error))
+            self._begin()
         except (CopyDamaged, OSError) as error:
             log.error("streams cannot be read here: %s", error)
             self._is_damaged = True

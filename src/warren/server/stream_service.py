@@ -118,6 +118,8 @@ class StreamService:
                     # What it had last, and was not heard of, is in the base that it was folded into.
                     raise Outdated(f"{name} is gone")
                 for kind, key, value in self._store.changes(name, size):
+                    if kind == "vhost" and value is None:
+                        raise Outdated(f"vhost '{key[0]}' is deleted")
                     self._take(kind, key, value)
         for name, size in sizes.items():
             self._store.file_changed(name, size)

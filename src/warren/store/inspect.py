@@ -18,6 +18,7 @@ from librt.strings import read_i64_be
 
 from warren.amqp.frames import body_of
 from warren.errors import WarrenError
+from warren.store.damage import damage_in_log
 from warren.store.definitions import BASE_END, BASE_ENDING, CHANGES, LOG_ENDING, changes_in
 from warren.store.definitions_recovery import FoundDefinitions
 from warren.store.disk import RealDisk
@@ -31,7 +32,6 @@ from warren.store.format import (
     SETTLED,
     SYNCED,
     TOGETHER,
-    read_file_header,
     read_message,
     read_places,
 )
@@ -175,14 +175,7 @@ def _check_files(disk: ReadingDisk, segment: Segment, names: list[str], report: 
 def _check_log(disk: ReadingDisk, store: LogStore, segment: Segment, report: StoreReport) -> None:
     """Of a segment that has an index, whose records are read only when they are wanted."""
     name = segment_name(segment.number)
-    data = disk.whole(name)[: segment.size]
-    damage = [(0, FILE_HEADER_SIZE)] if read_file_header(data, segment.number) < 0 else []
-    walk = RecordWalk(data, FILE_HEADER_SIZE, segment.number)
-    walk.survey()
-    damage += walk.damage
-    if len(data) < segment.size:
-        damage.append((len(data), segment.size))
-    for start, end in damage:
+    for start, end in damage_in_log(disk.whole(name)[: segment.size], segment.number, segment.size):
         report.damage.append(f"{name} is damaged from byte {start} to {end}")
         for run in segment.runs:
             if run.lane not in segment.lanes:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warren.amqp.frames import body_of
+from warren.store.damage import damage_in_stream
 from warren.store.format import SEEN, SYNCED
 from warren.store.seen import notes_in
 from warren.store.stream_format import STREAM_MESSAGE, file_name, file_seed, read_file_header, read_stream_record
 from warren.store.stream_recovery import StreamSurvey
 from warren.store.streams import stream_files
-from warren.store.walk import RecordWalk, next_record
+from warren.store.walk import RecordWalk
 
 if TYPE_CHECKING:
     from warren.store.inspect import ReadingDisk
@@ -59,17 +60,9 @@ def check_streams(disk: ReadingDisk, damage: list[str], notes: list[str]) -> lis
 
 def _damage_in(disk: ReadingDisk, incarnation: str, number: int, size: int) -> list[str]:
     """Of a file that has an index, whose records are read only when somebody wants them."""
-    name, seed = file_name(incarnation, number), file_seed(incarnation, number)
-    data = disk.whole(name)[:size]
-    header = read_file_header(data, incarnation, number)
-    found = [] if header is not None else [f"the header of {name} is damaged"]
-    at = header.size if header is not None else max(int(next_record(data, 0, seed)), 0)
-    walk = RecordWalk(data, at, seed)
-    walk.survey()
-    found += [f"{name} is damaged from byte {start} to {end}" for start, end in walk.damage]
-    if len(data) < size:
-        found.append(f"{name} is damaged from byte {len(data)} to {size}")
-    return found
+    name = file_name(incarnation, number)
+    found = damage_in_stream(disk.whole(name)[:size], incarnation, number, size)
+    return [f"{name} is damaged from byte {start} to {end}" for start, end in found]
 
 
 def dump_streams(disk: ReadingDisk) -> Iterator[tuple[int, int, int, str, dict[str, object]]]:

@@ -19,7 +19,11 @@ _QUEUE: Final = "queue"
 
 
 def take(node: Node, kind: str, key: tuple[str, ...], value: dict[str, object] | None) -> list[str]:
-    """It is so now, or is no more. Gives what cannot be understood, a line for each."""
+    """It is so now, or is no more. Gives what cannot be understood, a line for each.
+
+    A virtual host does not go: that takes turns, in which one of the same name may come. Whoever hears of it begins
+    with a node that never had it.
+    """
     if kind == _QUEUE:
         return _take_queue(node, key, value)
     if kind not in _KINDS:
@@ -30,9 +34,7 @@ def take(node: Node, kind: str, key: tuple[str, ...], value: dict[str, object] |
         administer.delete_user(node, key[0])
     elif kind == "permission":
         administer.clear_permission(node, key[0], key[1])
-    elif kind == "vhost":
-        node.delete_vhost(key[0])
-    elif key[0] in node.vhosts:
+    elif kind == "vhost_limit" and key[0] in node.vhosts:
         administer.set_vhost_limits(node, key[0], {})
     return []
 
