@@ -39,6 +39,8 @@ _SETTINGS: Final[dict[str, object]] = {"spark.sql.execution.arrow.maxRecordsPerB
 @click.option("--out", required=True, help="Folder for the tables; made if it is not there.")
 @click.option("--overwrite", is_flag=True, help="Replace tables that are in --out already.")
 @click.option("--consumers", help="Consumers to play along (JSON); without, nobody consumes.")
+@click.option("--interceptors", default="", help="Loaded as by `warren serve`: package.module:Class, ...")
+@click.option("--exchange-decorators", default="", help="Loaded as by `warren serve`: package.module:Class, ...")
 @click.option("--what-if", help="Other definitions: tell which messages would go elsewhere.")
 @click.option("--user", help="Who published, where the publishes do not say.  [default: guest]")
 @click.option("--vhost", default="/", show_default=True, help="Where to, where the publishes do not say.")
@@ -53,6 +55,8 @@ def route(
     out: str,
     overwrite: bool,
     consumers: str | None,
+    interceptors: str,
+    exchange_decorators: str,
     what_if: str | None,
     user: str | None,
     vhost: str,
@@ -76,8 +80,12 @@ def route(
     _check_out(out, overwrite)
     from warren.spark.path import MessagePath
 
-    path = MessagePath(definitions)
-    other = None if what_if is None else MessagePath(what_if)
+    extensions: dict[str, Any] = {
+        "interceptors": [name.strip() for name in interceptors.split(",") if name.strip()],
+        "exchange_decorators": [name.strip() for name in exchange_decorators.split(",") if name.strip()],
+    }
+    path = MessagePath(definitions, **extensions)
+    other = None if what_if is None else MessagePath(what_if, **extensions)
     with _session(master) as spark:
         frame = _read(spark, publishes)
         options: dict[str, Any] = {"user": user, "vhost": vhost, "order_by": list(order_by) or None}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.spark.path.building import binding, definitions, exchange, policy, queue, send, user
 from tests.spark.path.equality import difference, live_outcome, path_outcome, streamed_outcome
 from tests.spark.path.extensions import CHANGE, COPY, REFUSE
 from tests.spark.path.test_with_spark import outcome_of, sorted_letters, write
 from tests.spark.path.traffic import MAX_MESSAGE_SIZE, START, Sent
+from warren.cli.route import route
 from warren.errors import WarrenError
 from warren.spark.path import MessagePath
 from warren.spark.path.topology import read_topology
@@ -112,6 +115,17 @@ def test_a_mistake_names_the_option(options: dict[str, Any], reason: str) -> Non
     with pytest.raises(WarrenError) as refused:
         read_topology(MADE, **options)
     assert str(refused.value).startswith(reason)
+
+
+@pytest.mark.parametrize("option", ["interceptors", "exchange_decorators"])
+def test_the_command_takes_them_and_names_the_option_too(tmp_path: Path, option: str) -> None:
+    (tmp_path / "definitions.json").write_text(json.dumps(MADE))
+    (tmp_path / "publishes.jsonl").write_text("{}\n")
+    files = {"definitions": "definitions.json", "publishes": "publishes.jsonl", "out": "out"}
+    arguments = [part for name, file in files.items() for part in (f"--{name}", str(tmp_path / file))]
+    arguments += [f"--{option.replace('_', '-')}", f"{COPY}, nowhere:All" if option[0] == "e" else "nowhere:All"]
+    with pytest.raises(WarrenError, match=f"{option}: cannot load nowhere:All: No module named 'nowhere'"):
+        CliRunner().invoke(route, arguments, catch_exceptions=False)
 
 
 @pytest.mark.spark
