@@ -6,7 +6,7 @@ import errno
 
 from tests.store.golden_folder import FOLDER, MESSAGES
 from tests.store.simulated_disk import SimulatedDisk
-from tests.store.stored_world import StoredWorld
+from tests.store.stored_world import START, StoredWorld
 from warren.store.recovery import recover
 from warren.store.stream_format import FILE_ENDING, INDEX_ENDING
 
@@ -74,6 +74,34 @@ def test_a_segment_that_cannot_be_read_is_not_compacted_away() -> None:
     world.settle_down()
     again = world.restarted(SimulatedDisk(disk.files()))
     assert again.drain("q") == [*[body for number, body in enumerate(bodies()) if number % 9 == 0], bodies()[-1]]
+
+
+class DiskWithoutMemory(SimulatedDisk):
+    """Nothing can be read for a while."""
+
+    fails = False
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        if self.fails:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return super().read(handle, size, offset)
+
+
+def test_a_queue_that_failed_over_what_expires_tries_again() -> None:
+    disk = DiskWithoutMemory()
+    world = StoredWorld(disk)
+    world.declare("q", message_ttl=1000)
+    for body in bodies():
+        world.publish(body, "q")
+        world.sync()
+    disk.fails = True
+    world.node.tick(START + 1001)
+    assert world.node.monitor.failures == 1
+    assert world.queue("q").backing.length > 0
+    disk.fails = False
+    world.node.tick(START + 3000)
+    world.flush()
+    assert world.queue("q").backing.length == 0
 
 
 class DiskWithABadFile(SimulatedDisk):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # What all queues together hand out of what was ready in a turn: small messages by the tens of thousands would fit into
 # what a connection may have on its way out.
 HAND_OUT: Final[i64] = 6000
+_AGAIN_MS: Final[i64] = 1000
 
 
 class FifoQueue(Queue):
@@ -322,6 +323,9 @@ class FifoQueue(Queue):
         self.node.store.release(self)
         self.backing = self._open_backing()
         self.has_expiring = self.backing.has_expiring
+        if self.has_expiring:
+            # Not at once: if that is what failed, it may fail again.
+            self.node.timers.schedule(self.expiry_timer, self.node.now + _AGAIN_MS)
         if self.exact_expiry is not None:
             self.node.timers.cancel(self.exact_expiry)
             self.exact_expiry = None
