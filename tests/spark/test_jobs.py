@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pika
 import pyarrow as pa
 import pyarrow.dataset as dataset
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
@@ -17,6 +19,7 @@ from tests.cli.serving import run_warren
 from tests.spark.broker_under_test import BrokerUnderTest
 from warren.errors import WarrenError
 from warren.spark.jobs.archive import Archive
+from warren.spark.jobs.empty_columns import filled_columns, without_empty
 from warren.spark.jobs.job import Progress
 from warren.spark.jobs.redrive import Redrive
 from warren.spark.jobs.replay import Replay, paced
@@ -89,6 +92,45 @@ def test_what_was_archived_and_replayed_is_what_was_published(
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_what_no_row_has_stays_in_java_and_what_one_row_has_is_replayed(
+    spark: SparkSession, warren: BrokerUnderTest, tmp_path: Path
+) -> None:
+    texts = pa.map_(pa.string(), pa.string())
+    names = ("app_id", "message_id", "type")
+    kind = pa.struct([*((name, pa.string()) for name in names), ("delivery_mode", pa.int32())])
+    properties = [{"message_id": str(number), "app_id": "one" if number == 7 else None} for number in range(20)]
+    columns = {
+        "body": pa.array([b"%d" % number for number in range(20)]),
+        "routing_key": pa.array(["k"] * 20),
+        "offset": pa.array(range(20)),
+        # The last has none at all, and gets a mode.
+        "properties": pa.array([*properties[:-1], None], kind),
+        "headers": pa.nulls(20, texts),
+        "headers_raw": pa.nulls(20, pa.binary()),
+    }
+    (tmp_path / "table").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "table" / "part.parquet")
+    table = spark.read.parquet(str(tmp_path / "table"))
+    carried = without_empty(table, filled_columns(table))
+    assert carried.columns == ["body", "routing_key", "offset", "properties"]
+    assert carried.schema["properties"].dataType.names == ["app_id", "message_id", "delivery_mode"]  # type: ignore[attr-defined]
+
+    out = warren.make("classic")
+    replay = Replay(
+        tmp_path / "state", tmp_path / "table", broker=warren.uri, exchange="", routing_key=out, adds_id=False,
+        # A column that is not carried can be asked about.
+        where="headers IS NULL AND properties.type IS NULL",
+    )  # fmt: skip
+    assert replay.run(spark).messages == 20
+    found = {int(body): properties for _, properties, body in warren.get_all(out)}
+    assert [number for number, each in found.items() if each.app_id is not None] == [7]
+    assert [found[number].message_id for number in range(20)] == [*map(str, range(19)), None]
+    assert [number for number, each in found.items() if each.delivery_mode is not None] == [19]
+    assert all(each.headers is None and each.type is None for each in found.values())
+
+
+@pytest.mark.spark
 @pytest.mark.timeout(180)
 def test_a_queue_is_emptied_into_its_archive(spark: SparkSession, broker: BrokerUnderTest, tmp_path: Path) -> None:
     queue = broker.make("classic")
@@ -99,6 +141,14 @@ def test_a_queue_is_emptied_into_its_archive(spark: SparkSession, broker: Broker
     table = dataset.dataset(tmp_path / "table", format="parquet").to_table()
     found = [(int(row["body"]), row["properties"]["message_id"]) for row in table.to_pylist()]
     assert sorted(found) == [(number, str(number)) for number in range(25)]
+
+
+def test_a_stream_is_archived_by_all_cores_and_a_queue_in_order(tmp_path: Path) -> None:
+    parts = {
+        kind: Archive(kind, "name", tmp_path).definition().sources["messages"].min_partitions for kind in SourceKind
+    }
+    assert parts[SourceKind.STREAM] == parts[SourceKind.SUPER_STREAM] == os.cpu_count()
+    assert parts[SourceKind.QUEUE] == 0
 
 
 def die(node: BrokerUnderTest, count: int) -> tuple[str, str]:

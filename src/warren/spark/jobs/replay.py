@@ -17,6 +17,7 @@ from uuid import uuid4
 from warren.client.address import parse_uri
 from warren.errors import WarrenError
 from warren.spark.folders import LocalFolder, folder_at
+from warren.spark.jobs.empty_columns import filled_columns, without_empty
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
 from warren.spark.pipelines.model import DEFAULT_BROKER
 from warren.spark.pipelines.state import State
@@ -91,6 +92,8 @@ class _Run:
         self._spark = spark
         self._watch = watch
         self._file = job.state / "replay.json"
+        # None for a stream: what comes to it meanwhile may have what nothing had before.
+        self._filled: frozenset[str] | None = None
 
     def run(self) -> Summary:
         started = time.monotonic()
@@ -120,6 +123,8 @@ class _Run:
         job = self._job
         if job.place is not None:
             rows = self._table(job.place)
+            # Of the whole table, whose files are known from here on: a filter may choose otherwise each time.
+            self._filled = filled_columns(rows)
         else:
             rows = self._spark.read.format("warren").option("uri", job.broker).option("stream", job.stream).load()
         for column in (job.order_by, job.key, "body"):
@@ -214,8 +219,9 @@ class _Run:
         # One task keeps the pace exactly; without one, equal keys share a task, which publishes in order.
         parts = 1 if job.rate else self._spark.sparkContext.defaultParallelism
         ties = [each for each in ("queue", "offset") if each in rows.columns and each != job.order_by]
-        ordered = rows.repartition(parts, f.col(job.key)).sortWithinPartitions(job.order_by, *ties)
-        messages = ordered.select(*(name for name in _MESSAGE if name in rows.columns))
+        carried = rows if self._filled is None else without_empty(rows, self._filled)
+        ordered = carried.repartition(parts, f.col(job.key)).sortWithinPartitions(job.order_by, *ties)
+        messages = ordered.select(*(name for name in _MESSAGE if name in carried.columns))
         step = PacedPublishStep(options, identity, job.rate)
         return sum(row.messages for row in messages.mapInArrow(step, "messages LONG").collect())
 
