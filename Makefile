@@ -69,6 +69,7 @@ CUT ?= 10
 # Each prints a JSON line, and goes on to the next whatever the one before has found.
 faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, INPUTS, SESSIONS, STATES, KILLS, BOUNCES, SEEDS, CUT
 	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
+		"memory_wall --cycles $(CYCLES)" \
 		"backlog --messages $(MESSAGES)" stalls "codec --inputs $(INPUTS)" "hostile sessions --count $(SESSIONS)" \
 		"hostile sockets" "crash_states --states $(STATES)" "stream_states --states $(STATES)" \
 		"spark_kills --kills $(KILLS) --bounces $(BOUNCES) --workers $(BOUNCES) --brokers $(KILLS)" "migration"; do \

@@ -35,7 +35,13 @@ ON_DISK: Final = "tests/server/test_streams.py"
 # The weakest, and the tests that are theirs.
 FILES: Final = {
     "src/warren/broker/stream/stream.py": ["tests/broker/test_streams.py", f"{STORE}/test_stream_runs.py", ON_DISK],
-    "src/warren/store/stream.py": [f"{STORE}/test_stream_runs.py", f"{STORE}/test_space.py", ON_DISK],
+    "src/warren/store/stream.py": [
+        f"{STORE}/test_stream_files.py",
+        f"{STORE}/test_stream_runs.py",
+        f"{STORE}/test_space.py",
+        f"{STORE}/test_seen.py",
+        ON_DISK,
+    ],
     "src/warren/store/lane.py": [
         "tests/store/test_log_store.py",
         "tests/store/test_browse.py",

@@ -128,6 +128,32 @@ def test_who_does_not_read_what_it_gets_is_not_read_either(small: World) -> None
     assert small.queue("q").counters.got == 300
 
 
+def test_all_who_do_not_read_have_one_limit_together() -> None:
+    world = World(Settings(unread_max=8 * MIB, unread_total_max=4 * MIB))
+    again = frame(methods.BasicGet(queue="q"), 1) + frame(methods.BasicNack(0, True, True), 1)
+    channel = world.channel()
+    channel.declare("q")
+    for _ in range(10):
+        channel.publish(bytes(100 * KIB), "q")
+    silent = [world.channel() for _ in range(8)]
+    for each in silent:
+        each.client.connection.pause_writing()
+        each.client.feed(again * 100)
+        assert not each.client.wire.is_reading()
+    # Whoever came before, each may have a little.
+    assert 4 * MIB < world.node.unread < 4 * MIB + 8 * (MIB + 110 * KIB)
+    # Who asks for little is served.
+    channel.client.feed(frame(methods.BasicGet(queue="q"), 1))
+    assert channel.client.wire.is_reading()
+    silent[0].client.lose()
+    for _ in range(100):
+        for each in silent[1:]:
+            each.client.connection.resume_writing()
+        world.flush()
+    assert all(each.client.wire.is_reading() for each in silent[1:])
+    assert world.node.unread == 0
+
+
 def test_returns_that_are_not_read_hold_the_publisher(small: World) -> None:
     channel = small.channel()
     channel.client.connection.pause_writing()

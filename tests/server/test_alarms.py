@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 from pathlib import Path
 
-from warren.server.alarms import AlarmWatch, disk_free, memory_total, memory_used
+import pytest
+
+from warren.server.alarms import AlarmWatch, disk_free, give_back_memory, memory_total, memory_used
 
 PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -43,6 +46,34 @@ def test_max_is_no_limit(tmp_path: Path) -> None:
 
 def test_a_python_process_uses_some_megabytes() -> None:
     assert 1_000_000 < memory_used() < PHYSICAL
+
+
+def test_memory_that_was_freed_is_given_back() -> None:
+    """In holes between what is still used: without a word glibc would keep all of them."""
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("only glibc keeps what was freed")
+    blocks = [b"x" * 100_000 for _ in range(1000)]
+    kept = blocks[::50]
+    blocks.clear()
+    give_back_memory()
+    least = memory_used()
+    del kept
+    blocks = [b"x" * 100_000 for _ in range(1000)]
+    kept = blocks[::50]
+    full = memory_used()
+    blocks.clear()
+    give_back_memory()
+    assert full - memory_used() > 80_000_000
+    assert memory_used() < least + 20_000_000
+    assert len(kept) == 20
+
+
+def test_the_closer_the_limit_of_memory_the_sooner_the_next_look() -> None:
+    told: list[tuple[str, bool]] = []
+    used = memory_used()
+    assert watch(told, used + (1 << 40), 0, None).check() == 1.0
+    assert watch(told, used + 100_000_000, 0, None).check() < 0.3
+    assert told == []
 
 
 def watch(told: list[tuple[str, bool]], memory_limit: int, disk_limit: int, folder: Path | None) -> AlarmWatch:

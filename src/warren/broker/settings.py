@@ -19,9 +19,10 @@ class Settings:
     max_message_size: int = 16 * MIB
     # Of quorum queues that have none of their own; -1 = none.
     delivery_limit: int = 20
-    # Bytes held for a peer: of answers to one connection that it has not read and how long it may
-    # leave them, of bodies whose rest is still to come on all connections (0 = any number).
+    # Bytes held for a peer: of answers to one connection that it has not read and to all of them (0 = any number),
+    # how long it may leave them, of bodies whose rest is still to come on all connections (0 = any number).
     unread_max: int = 8 * MIB
+    unread_total_max: int = 0
     unread_timeout_ms: int = 60_000
     unfinished_max: int = 0
     # 0 = never: RabbitMQ's 30 minutes kill long tasks (see docs); a queue may still set x-consumer-timeout.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import resource
@@ -19,6 +18,7 @@ from warren.assembly import Assembly, name_of
 from warren.config import OPTIONS, Config, flag_of, help_of, load, take_over
 from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
+from warren.server.collector import spare_everyone
 from warren.server.logs import Log
 from warren.server.loop import new_event_loop
 from warren.server.notify import READY, STOPPING, notify, reloading
@@ -85,11 +85,7 @@ async def _live(config: Config, read: Callable[[], Config], output: Log) -> None
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGHUP, lambda: reload(config, read, output, [], assembly.reload)
     )
-    # Modules and definitions stay for good: the collector need not walk them. All that is there it looks through
-    # seldom, because a broker makes objects by the million and cycles hardly ever; what is new by the ten thousand,
-    # because a hundred thousand at once are 25 to 50 ms in which nobody is served.
-    gc.freeze()
-    gc.set_threshold(10_000, 5, 10_000)
+    spare_everyone()
     if not IS_COMPILED:
         log.info("core: %s", describe_core())
     amqp, http = name_of(assembly.amqp_address), name_of(assembly.http_address)
@@ -114,6 +110,8 @@ async def _live_in_cluster(config: Config, read: Callable[[], Config], output: L
     node = ClusterNode(config)
 
     def say(role: str) -> None:
+        # Who leads has read all that was taken over.
+        spare_everyone()
         amqp, http = node.addresses()
         print(f"warren ready amqp={amqp} http={http} role={role}", flush=True)  # noqa: T201
         notify(READY)

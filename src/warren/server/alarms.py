@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import resource
@@ -16,7 +17,7 @@ log = logging.getLogger("warren.alarms")
 
 POLL_SECONDS = 1.0
 POLL_SECONDS_LEAST = 0.05
-# A disk hardly fills faster than this: so far from the limit, so long may the next look wait.
+# Neither disk nor memory fills faster than this: so far from the limit, so long may the next look wait.
 FILL_BYTES_PER_SECOND = 512 * 1024 * 1024
 # Of the open-file limit: beyond it no segment could be begun any more.
 FILES_SHARE = 0.95
@@ -43,6 +44,15 @@ def memory_used() -> int:
     except OSError:
         # Not Linux: the peak is all that there is.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def give_back_memory() -> None:
+    """To the system, what is free but kept for later. Only glibc keeps it, and knows this call."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return
+    trim(0)
 
 
 def files_used() -> int:
@@ -109,13 +119,26 @@ class AlarmWatch:
 
     def check(self) -> float:
         """How long until the next look."""
-        self._tell("memory", 0 < self.memory_limit < memory_used())
         self._tell("fd", files_used() > self.file_limit * FILES_SHARE)
+        return min(self._check_memory(), self._check_disk())
+
+    def _check_memory(self) -> float:
+        if self.memory_limit <= 0:
+            return POLL_SECONDS
+        if memory_used() > self.memory_limit:
+            # What was freed counts until it is given back: after a flood publishers would stay blocked for good.
+            give_back_memory()
+        room = self.memory_limit - memory_used()
+        self._tell("memory", room < 0)
+        # To give back is not for nothing, so while there is an alarm it is not done more often.
+        return POLL_SECONDS if room < 0 else _patience_for(room)
+
+    def _check_disk(self) -> float:
         if self._folder is None or self.disk_limit <= 0:
             return POLL_SECONDS
         room = disk_free(self._folder) - self.disk_limit
         self._tell("disk", room < 0)
-        return min(POLL_SECONDS, max(POLL_SECONDS_LEAST, abs(room) / FILL_BYTES_PER_SECOND))
+        return _patience_for(abs(room))
 
     def _tell(self, name: str, is_on: bool) -> None:
         if is_on == (name in self._raised):
@@ -123,3 +146,7 @@ class AlarmWatch:
         self._raised ^= {name}
         log.warning("%s alarm %s", name, "set: publishers are blocked" if is_on else "cleared")
         self._set_alarm(name, is_on)
+
+
+def _patience_for(room: int) -> float:
+    return min(POLL_SECONDS, max(POLL_SECONDS_LEAST, room / FILL_BYTES_PER_SECOND))

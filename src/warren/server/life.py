@@ -281,8 +281,10 @@ class Server:
 
 def settings_of(config: Config, memory_limit: int) -> Settings:
     settings = config.settings()
+    share = (memory_limit or memory_total()) // 8
     if settings.unfinished_max == 0:
-        settings.unfinished_max = max((memory_limit or memory_total()) // 8, 2 * settings.max_message_size)
+        settings.unfinished_max = max(share, 2 * settings.max_message_size)
+    settings.unread_total_max = max(share, settings.unread_max)
     if settings.connection_max == 0:
         # Some must be left for strangers and for the HTTP side.
         settings.connection_max = descriptors_for_sockets(config) * 4 // 5

@@ -100,11 +100,20 @@ class Outlet:
 
     def owes(self, size: i64) -> None:
         self.unread += size
+        self._yard.unread += size
         if self.is_unread():
             self.hold_unread()
 
     def is_unread(self) -> bool:
-        return self.unread > self._yard.settings.unread_max
+        settings = self._yard.settings
+        if self.unread > settings.unread_max:
+            return True
+        # However many there are, together they must not take the memory. Who has little is not held for the others.
+        return self.unread > OUTPUT_HIGH and 0 < settings.unread_total_max < self._yard.unread
+
+    def forget_unread(self) -> None:
+        self._yard.unread -= self.unread
+        self.unread = 0
 
     def flush(self) -> None:
         """Hand all output to the socket: once per turn, whatever happened in it."""
@@ -118,6 +127,7 @@ class Outlet:
             self.sent_bytes += len(data)
             self.sent_writes += 1
         if self.stage == CLOSED:
+            self.forget_unread()
             self.wire.close(data)
             return
         if data:
@@ -145,10 +155,8 @@ class Outlet:
             self.make_room()
 
     def _was_read(self) -> None:
-        was_unread = self.is_unread()
-        self.unread = 0
-        if was_unread:
-            self.release_unread()
+        self.forget_unread()
+        self.release_unread()
 
     def hold_unread(self) -> None:
         """The client does not read its answers: it must not ask for more."""

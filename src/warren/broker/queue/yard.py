@@ -60,6 +60,8 @@ class Yard:
         self.is_pressed = False
         # Work for the end of the turn, and of the next.
         self.dirty: list[Outlet] = []
+        # What all clients have asked for and not read.
+        self.unread: i64 = 0
         # Those whose output waits for the disk.
         self.held: dict[Outlet, bool] = {}
         self.draining: dict[Queue, bool] = {}

@@ -342,6 +342,7 @@ class Connection(Outlet):
         """The socket is gone."""
         self.stage = CLOSED
         self._release_all()
+        self.forget_unread()
         self._drop_deadline()
         if self._heartbeats is not None:
             self._heartbeats.drop()
