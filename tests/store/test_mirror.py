@@ -111,3 +111,13 @@ def test_damage_is_never_passed_over() -> None:
     with pytest.raises(CopyDamaged, match="is damaged at byte"):
         while cursor.next() is not None:
             pass
+
+
+def test_nothing_is_read_once_it_is_closed() -> None:
+    copied = Copied(50)
+    cursor = copied.stream.log.cursor(0)
+    assert cursor.next() is not None
+    copied.store.close()
+    assert cursor.next() is None
+    assert copied.stream.log.cursor(0).next() is None
+    cursor.close()

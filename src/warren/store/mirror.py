@@ -295,8 +295,11 @@ class MirrorStore(Store):
         return True
 
     def close(self) -> None:
+        """Nobody reads any further, not even what is in memory: the files may be others at once."""
         for log in self._logs.values():
             for segment in log.segments:
+                segment.is_gone = True
                 if segment.handle >= 0:
                     self.disk.close(segment.handle)
                     segment.handle = -1
+            log.segments.clear()
