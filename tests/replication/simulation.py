@@ -444,7 +444,7 @@ class Connection:
             damage_in = partial(damaged_parts, leading.disk)
             for part in copy_differences(leading.disk, leading.disk.digests, self._files, have, damage_in):
                 self.to_follower(part)
-            self.to_follower(PeerMessage(messages.CAUGHT_UP))
+            self.to_follower(messages.caught_up(replicas.window.last))
             replicas.caught_up(self.link, self._cut)
             self.pump()
         elif message.kind == messages.ACK and self.link is not None:
@@ -556,6 +556,16 @@ class SimNode:
             self.restart_machine()
         elif member.role is Role.LEADER and self.leading is None:
             self._drop_connections()
+            assert member.view is not None
+            if (
+                self.memory.is_copying
+                and member.view.members != {self.uuid}
+                and not sabotage.is_on("half copied leads")
+            ):
+                # A copy had begun when it stood already.
+                self.world.etcd.revoke(self.lease)
+                self.restart_machine()
+                return
             if member.epoch > self.memory.epoch:
                 self.memory.remember_epoch(member.epoch)
             self.leading = Leading(self, member.epoch)

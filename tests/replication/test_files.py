@@ -117,6 +117,28 @@ def test_a_leader_reads_a_block_once_however_many_follow_and_again_when_it_has_c
     assert pair.files.lose_all().files() == leader.files()
 
 
+def test_a_copy_is_no_state_to_lead_with_before_what_went_meanwhile_is_replaced() -> None:
+    pair = Pair(SimulatedDisk({"old": b"all of it"}), SimulatedDisk())
+    pair.disk.create("other", 0)
+    op, files = pair.disk.manifest()
+    (answer,) = pair.follower.receive(messages.manifest(EPOCH, op, files))
+    # While it is compared, one file takes the place of another.
+    pair.disk.replace("new", b"all of it")
+    pair.disk.remove("old")
+    have, damage_in = messages.read_have(answer.payload), partial(damaged_parts, pair.disk)
+    for part in copy_differences(pair.disk, pair.disk.digests, files, have, damage_in):
+        pair.follower.receive(part)
+    pair.follower.receive(messages.caught_up(pair.window.last))
+    assert pair.files.names() == ["other"]
+    assert pair.follower.acknowledgement() == []
+    assert pair.follower.receive(messages.numbers(messages.HEARTBEAT, EPOCH, pair.window.last)) == []
+    was_copying = pair.memory.is_copying
+    assert pair.follower.take_committed() == {}
+    pair.follow()
+    assert (was_copying, pair.memory.is_copying) == (True, False)
+    assert pair.files.lose_all().files() == pair.leader.files()
+
+
 @pytest.mark.parametrize("ending", ["log", "index", "stream", "stream-index", "base", "definitions"])
 def test_what_is_damaged_on_the_leader_is_not_sent_over_what_is_whole(ending: str) -> None:
     disk = SimulatedDisk()

@@ -46,6 +46,14 @@ class Leading:
         if member.epoch > self._identity.epoch:
             self._identity.remember_epoch(member.epoch)
         assert member.view is not None
+        if self._identity.is_copying and member.view.members != {self._identity.uuid}:
+            # A copy had begun when it stood already. Others have what it lacks.
+            log.warning("elected while its files were being copied: another is to lead")
+            member.resign()
+            await candidacy.give_back_lease()
+            candidacy.hold_back()
+            candidacy.begin_anew()
+            return False
         log.info("elected in epoch %d", member.epoch)
         loop = asyncio.get_running_loop()
         leadership = self.leadership = Leadership(member, set(member.view.members), candidacy.present(), loop)
@@ -129,7 +137,8 @@ class Leading:
         assembly, leadership = self.assembly, self.leadership
         if assembly is None or leadership is None:
             return
-        has_successor = len(leadership.replicas.members) > 1
+        view = self._candidacy.member.view
+        has_successor = view is not None and len(view.members) > 1
         await assembly.stop(_FAREWELL if has_successor else DRAIN_SECONDS)
         leadership.pump()
         await leadership.wait_mirrored(_HAND_OVER)

@@ -17,9 +17,10 @@ GONE: Final = -1
 
 
 class Committed:
-    def __init__(self, cut: int, files: dict[str, int]) -> None:
-        """Begins with these files as they were at that op, committed or not."""
-        self._cut = cut
+    def __init__(self, whole_at: int, files: dict[str, int]) -> None:
+        """Begins with these files, which are a state of the leader's, committed or not, when all up to that op is
+        done."""
+        self._whole_at = whole_at
         # By file, what of it may be shown; nothing at all before `is_known`.
         self.sizes = files
         self.is_known = False
@@ -39,7 +40,7 @@ class Committed:
     def reach(self, op: int) -> dict[str, int]:
         """All up to this op is committed. Gives what has changed: sizes of files, at first of all of them."""
         # 0 is no op: an older release says nothing else, and a leader that has not opened yet.
-        if op < max(self._cut, 1):
+        if op < max(self._whole_at, 1):
             return {}
         changed: dict[str, int] = {}
         while self._noted and self._noted[0][0] <= op:

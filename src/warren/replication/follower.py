@@ -56,6 +56,9 @@ class Follower:
         self._dirty: set[str] = set()
         self._has_new_names = False
         self._copying: str | None = None
+        # Until then its files are those of no moment.
+        self._whole_at = 0
+        self._is_copying = False
         # What may be shown of the files, and how that has changed since it was last taken.
         self._committed = Committed(0, {})
         self._changed: dict[str, int] = {}
@@ -78,8 +81,9 @@ class Follower:
             epoch, committed = messages.read_numbers(payload)
             self._check(epoch)
             if self.is_streaming:
-                self._changed.update(self._committed.reach(committed))
-            return [messages.numbers(messages.ACK, self._epoch, self.durable)] if self.is_streaming else []
+                # Others may have more than this node.
+                self._changed.update(self._committed.reach(min(committed, self.done)))
+            return self.acknowledgement()
         elif kind == messages.MANIFEST:
             return [self._compare(*messages.read_manifest(payload))]
         elif kind == messages.FILE:
@@ -87,7 +91,7 @@ class Follower:
         elif kind == messages.DATA:
             self._append_copy(payload)
         elif kind == messages.CAUGHT_UP:
-            self._finish_copy()
+            self._finish_copy(messages.read_caught_up(payload))
         elif kind == messages.FENCED:
             raise Fenced(str(messages.read_numbers(payload)[0]))
         else:
@@ -108,6 +112,7 @@ class Follower:
         self.is_streaming = False
         self._close_all()
         # From here on, until all is copied, this folder is nobody's state.
+        self._is_copying = True
         self._memory.remember_copying(True)
         found: dict[str, bytes] = {}
         self._names = set()
@@ -136,7 +141,7 @@ class Follower:
             raise Garbled("data of no file")
         self._append(self._copying, data)
 
-    def _finish_copy(self) -> None:
+    def _finish_copy(self, whole_at: int) -> None:
         self._copying = None
         self._make_durable()
         self._close_all()
@@ -147,12 +152,14 @@ class Follower:
                 cut_and_sync(self._disk, name, size)
         self._disk.sync_directory()
         self.done = self.durable = self._cut
-        self._committed = Committed(
-            self._cut, {name: size for name, size in self._files.items() if name in self._names}
-        )
+        # A file that went while others were copied was left out, or is here as it was. What made it superfluous comes
+        # with the next ops, and before them this is nobody's state.
+        self._whole_at = max(whole_at, self._cut)
+        files = {name: size for name, size in self._files.items() if name in self._names}
+        self._committed = Committed(self._whole_at, files)
         self._changed = {}
         self.is_streaming = True
-        self._memory.remember_copying(False)
+        self._end_copy()
 
     # -- following -------------------------------------------------------------------------------------------------
 
@@ -211,11 +218,19 @@ class Follower:
             return []
         self._make_durable()
         self.durable = self.done
-        return [messages.numbers(messages.ACK, self._epoch, self.durable)]
+        return self.acknowledgement()
 
     def acknowledgement(self) -> list[PeerMessage]:
-        """Right after the files were copied."""
-        return [messages.numbers(messages.ACK, self._epoch, self.durable)] if self.is_streaming else []
+        """Of what is durable, if that is a whole state of the leader's files."""
+        self._end_copy()
+        if not self.is_streaming or self._is_copying:
+            return []
+        return [messages.numbers(messages.ACK, self._epoch, self.durable)]
+
+    def _end_copy(self) -> None:
+        if self._is_copying and self.is_streaming and self.durable >= self._whole_at:
+            self._is_copying = False
+            self._memory.remember_copying(False)
 
     def take_committed(self) -> dict[str, int]:
         """What of the files has become fit to be shown: by name up to where, or GONE; the first time all of them."""

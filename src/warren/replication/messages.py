@@ -4,7 +4,7 @@ follower  HELLO            who I am, and the highest epoch that I know of
 leader    MANIFEST         the files as they were at an op, with their sizes
 follower  HAVE             what I have of them: a digest for every block
 leader    FILE, DATA ...   from where a file differs, and its bytes from there on
-leader    CAUGHT_UP        that was all
+leader    CAUGHT_UP        that was all; files that went meanwhile were left out, as ops up to this one tell
 leader    OPS ...          what came since, as it happens
 follower  ACK              all up to this op is durable here
 leader    HEARTBEAT        I am still here, and all up to this op is durable on every member of the in-sync set
@@ -140,6 +140,15 @@ def file_from(name: str, offset: int) -> PeerMessage:
 def read_file_from(payload: bytes) -> tuple[str, int]:
     name, at = _name_at(payload, 0)
     return name, int(struct.unpack_from(">Q", payload, at)[0])
+
+
+def caught_up(op: int) -> PeerMessage:
+    return PeerMessage(CAUGHT_UP, struct.pack(">Q", op))
+
+
+def read_caught_up(payload: bytes) -> int:
+    """An older release does not say."""
+    return int(struct.unpack(">Q", payload)[0]) if payload else 0
 
 
 def ops(found: list[Op]) -> PeerMessage:

@@ -227,7 +227,7 @@ class Leadership:
             peer.close()
             return
         log.info("%s has got %d bytes of files", link.uuid, copied)
-        peer.write(PeerMessage(messages.CAUGHT_UP).encode())
+        peer.write(messages.caught_up(self.replicas.window.last).encode())
         self.replicas.caught_up(link, peer.cut)
         self._send_ops(peer, link)
 
