@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warren.replication.committed import GONE, Committed
+from warren.replication.committed import GONE, NOTED_MAX, Committed
 from warren.replication.ops import APPEND, CREATE, REMOVE, REPLACE, TRUNCATE, Op
 
 
@@ -45,3 +45,16 @@ def test_each_kind_of_op_leaves_its_file_as_long_as_it_is_then() -> None:
     assert committed.reach(3) == {}
     assert committed.reach(6) == {"roomy": 2}
     assert committed.sizes == {"roomy": 2, "whole": 3}
+
+
+def test_what_is_noted_is_bounded_where_nobody_says_how_far_it_is() -> None:
+    committed = Committed(1, {"a": 0})
+    assert committed.reach(1) == {"a": 0}
+    last = 3 * NOTED_MAX
+    for number in range(2, last):
+        committed.note(Op(number, APPEND, "ab"[number % 2], number, b"1"))
+        assert committed.noted <= NOTED_MAX
+    committed.note(Op(last, REMOVE, "b"))
+    # Folded: what came before shows with it, and nothing sooner.
+    assert committed.reach(NOTED_MAX) == {}
+    assert committed.reach(last) == {"a": last - 1, "b": GONE}

@@ -14,6 +14,8 @@ from warren.replication.ops import APPEND, REMOVE, REPLACE, TRUNCATE, Op
 
 # The size of a file that is not there any more.
 GONE: Final = -1
+# So many ops are noted one by one. A leader of an older release never says how far it is.
+NOTED_MAX: Final = 65536
 
 
 class Committed:
@@ -26,6 +28,7 @@ class Committed:
         self.is_known = False
         # Ops that were done, and what size of which file they leave.
         self._noted: deque[tuple[int, str, int]] = deque()
+        self._fold_at = NOTED_MAX
 
     def note(self, op: Op) -> None:
         if op.kind == APPEND:
@@ -36,6 +39,19 @@ class Committed:
             # What a file is cut to. One that was created has room for so much, and nothing in it.
             size = GONE if op.kind == REMOVE else op.at if op.kind == TRUNCATE else 0
         self._noted.append((op.number, op.name, size))
+        if len(self._noted) > self._fold_at:
+            self._fold()
+
+    def _fold(self) -> None:
+        """What each of them leaves counts with the last of them: shown later, and never too soon."""
+        last = self._noted[-1][0]
+        sizes = {name: size for _, name, size in self._noted}
+        self._noted = deque((last, name, size) for name, size in sizes.items())
+        self._fold_at = max(NOTED_MAX, 2 * len(self._noted))
+
+    @property
+    def noted(self) -> int:
+        return len(self._noted)
 
     def reach(self, op: int) -> dict[str, int]:
         """All up to this op is committed. Gives what has changed: sizes of files, at first of all of them."""
