@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,14 +140,6 @@ def test_a_queue_is_emptied_into_its_archive(spark: SparkSession, broker: Broker
     table = dataset.dataset(tmp_path / "table", format="parquet").to_table()
     found = [(int(row["body"]), row["properties"]["message_id"]) for row in table.to_pylist()]
     assert sorted(found) == [(number, str(number)) for number in range(25)]
-
-
-def test_a_stream_is_archived_by_all_cores_and_a_queue_in_order(tmp_path: Path) -> None:
-    parts = {
-        kind: Archive(kind, "name", tmp_path).definition().sources["messages"].min_partitions for kind in SourceKind
-    }
-    assert parts[SourceKind.STREAM] == parts[SourceKind.SUPER_STREAM] == os.cpu_count()
-    assert parts[SourceKind.QUEUE] == 0
 
 
 def die(node: BrokerUnderTest, count: int) -> tuple[str, str]:

@@ -6,7 +6,6 @@ The table holds its own checkpoint, so the same command goes on where it, or a k
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,15 +61,10 @@ class Archive:
             broker=self.broker,
             folder=self._state,
             storage=f"{table}/{STATE}",
-            sources={"messages": self._source()},
+            sources={"messages": Source("messages", self.kind, self.name, max_rows=self.rows, declare=False)},
             views={"kept": View("kept", f"SELECT {_COLUMNS}{added} FROM messages")},  # noqa: S608 - names from a list
             sinks={"table": Sink("table", self.format, table, "kept", partition_by=self.partition_by)},
         )
-
-    def _source(self) -> Source:
-        # A stream can be read by several tasks at once, and is by one when nobody asks for more.
-        parts = 0 if self.kind is SourceKind.QUEUE else os.cpu_count() or 1
-        return Source("messages", self.kind, self.name, max_rows=self.rows, min_partitions=parts, declare=False)
 
     def run(self, spark: SparkSession | None = None, master: str | None = None, watch: Watcher = ignore) -> Summary:
         if spark is None and not is_local(self._place):
