@@ -9,6 +9,7 @@ from tests.faults import spark_kills
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 
+@pytest.mark.long
 def test_every_message_arrives_once_when_a_driver_is_killed_and_queries_are_bounced() -> None:
     # Killed between the sink and Spark's note that the batch is done.
     report = spark_kills.run(kills=1, bounces=4, seed=3)

@@ -85,6 +85,7 @@ def test_every_listed_difference_exists(
     assert any(explains(where, keys, path, key) for path, key in different), reason
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(installed_version() != "3.10.8", reason="RabbitMQ 3.10.8 is not installed")
 def test_the_recording_is_what_rabbitmq_answers_and_it_takes_our_definitions(theirs: dict[str, list[str]]) -> None:

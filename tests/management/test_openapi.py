@@ -54,6 +54,7 @@ def test_every_route_of_the_api_is_described() -> None:
     assert len(identities) == len(set(identities))
 
 
+@pytest.mark.long
 @schema.parametrize()
 @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_api_keeps_to_its_description(case: Any, victim: Broker) -> None:

@@ -40,6 +40,7 @@ def test_nothing_that_was_promised_is_lost_whatever_fails(part: int) -> None:
     assert shown > 20 * stories
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", sabotage.KINDS)
 def test_a_node_that_breaks_a_promise_is_found_out(kind: str) -> None:

@@ -72,6 +72,7 @@ spark.stop()
 APART = 'mount -t tmpfs none "$0" && cd "$0" && exec "$@"'
 
 
+@pytest.mark.long
 def test_queries_run_on_a_cluster_that_has_only_spark_and_notice_that_executors_share_no_folder(
     warren: BrokerUnderTest, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_run_is_what_the_live_broker_does(spark: SparkSession, tmp_path: Path)
     result.unpersist()
 
 
+@pytest.mark.long
 def test_a_stream_that_is_stopped_broken_and_started_again_ends_as_one_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

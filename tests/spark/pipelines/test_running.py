@@ -105,6 +105,7 @@ def test_it_goes_on_where_it_was_and_tells_how_it_is_doing(
     assert kept(tmp_path) == list(range(12))
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_its_outputs_are_those_of_an_undisturbed_run(
     spark: SparkSession, served: Broker, node: BrokerUnderTest, tmp_path: Path
 ) -> None:
