@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.page.visitor import PHONE, Visitor
-from tests.replication.real_nodes import Cluster
+from tests.replication.real_nodes import Cluster, needs_etcd
 from warren import Broker
 
 
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)")
+@needs_etcd
 @pytest.mark.timeout(180)
 def test_the_overview_draws_who_leads_and_who_mirrors(browser: Browser, tmp_path: Path) -> None:
     cluster = Cluster.new(tmp_path, 2)

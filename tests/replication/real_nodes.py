@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pika
+import pytest
 import trustme
 
 from warren.config import load
@@ -23,6 +24,7 @@ from warren.server.tls import etcd_context_of
 
 CLUSTER: Final = "orders"
 LEASE_SECONDS: Final = 3
+needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)")
 
 
 def free_port() -> int:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 
 import pytest
 
 from tests.replication.network import command, obstacle
+from tests.replication.real_nodes import needs_etcd
 
 
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)")
+@needs_etcd
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_where_wires_are_cut() -> None:
     why = obstacle()

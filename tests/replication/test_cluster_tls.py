@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import ssl
@@ -16,7 +15,7 @@ import pika
 import pytest
 from pika.credentials import ExternalCredentials
 
-from tests.replication.real_nodes import Certificates, Cluster, NodeProcess, wait_for
+from tests.replication.real_nodes import Certificates, Cluster, NodeProcess, needs_etcd, wait_for
 from warren.config import load
 from warren.errors import WarrenError
 from warren.server.origin import ClientOrigin
@@ -24,7 +23,7 @@ from warren.server.peers import FOLLOW, VERSION, Greeting
 from warren.server.tls import NodeTls, etcd_context_of
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
+    needs_etcd,
     pytest.mark.timeout(180),
 ]
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.replication.real_nodes import CLUSTER, Cluster, EtcdServer, NodeProcess, connect, wait_for
+from tests.replication.real_nodes import CLUSTER, Cluster, EtcdServer, NodeProcess, connect, needs_etcd, wait_for
 from warren.server.life import DRAIN_SECONDS
 from warren.server.peers import VERSION
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
+    needs_etcd,
     pytest.mark.timeout(180),
 ]
 PERSISTENT = pika.BasicProperties(delivery_mode=2)

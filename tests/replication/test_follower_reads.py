@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import urllib.request
 from base64 import b64encode
@@ -15,10 +14,10 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.replication.real_nodes import Cluster, NodeProcess, connect, wait_for
+from tests.replication.real_nodes import Cluster, NodeProcess, connect, needs_etcd, wait_for
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
+    needs_etcd,
     pytest.mark.timeout(180),
 ]
 STREAM = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 20000}

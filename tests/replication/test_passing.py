@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -10,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.replication.real_nodes import Cluster, NodeProcess, connect, wait_for
+from tests.replication.real_nodes import Cluster, NodeProcess, connect, needs_etcd, wait_for
 from tests.server.test_gate import connect_silently, is_open
 from warren.amqp.constants import PROTOCOL_HEADER
 from warren.server.passing import LoginWatch
 
 PATIENCE = 60
 pytestmark = pytest.mark.timeout(180)
-needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)")
 LIMITS = ("--strangers-per-address-max", "4", "--http-connection-max", "6")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from tests.replication.real_nodes import Cluster, wait_for
+from tests.replication.real_nodes import Cluster, needs_etcd, wait_for
 from tests.replication.test_follower_reads import Reader, api, message, publish
 from warren.errors import WarrenError
 from warren.spark.batch import BatchReader
@@ -18,7 +17,7 @@ from warren.spark.partitions import RangePartition
 from warren.spark.stream import StreamReader
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)"),
+    needs_etcd,
     pytest.mark.timeout(180),
 ]
 COUNT = 2000
