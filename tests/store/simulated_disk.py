@@ -51,6 +51,12 @@ class Inode:
     def seen(self) -> bytes:
         return _padded(self.content, self.room)
 
+    def size(self) -> int:
+        return max(len(self.content), self.room)
+
+    def read(self, size: int, offset: int) -> bytes:
+        return _padded(self.content[offset : offset + size], min(self.room - offset, size))
+
     def after_crash(self, random: Random) -> bytes:
         return _padded(self._after_crash(random), random.choice((self.room, self.durable_room)))
 
@@ -217,10 +223,10 @@ class SimulatedDisk:
         self.bytes_written += len(data)
 
     def read(self, handle: int, size: int, offset: int) -> bytes:
-        return self.handles[handle].seen()[offset : offset + size]
+        return self.handles[handle].read(size, offset)
 
     def size(self, name: str) -> int:
-        return len(self.entries[name].seen())
+        return self.entries[name].size()
 
     def truncate(self, handle: int, size: int) -> None:
         self._change(f"truncate to {size}")
