@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.rabbitmq_node import installed_version, start_node
+import trustme
+from tests.rabbitmq_node import free_ports, installed_version, start_node
 
 from warren import __version__
 from warren.client.address import parse_uri
@@ -28,6 +29,8 @@ BEAM: Final = "beam.smp"
 class Running:
     uri: str
     pids: list[int]
+    # Over TLS, without asking for a certificate that somebody has signed; empty where nobody listens for it.
+    secure_uri: str
     # From the start of the process to the first connection with a channel; 0 when somebody else started it.
     start_seconds: float
 
@@ -50,14 +53,15 @@ def rabbitmq() -> Contender:
 def other(uri: str, pids: list[int]) -> Contender:
     """A broker that is running already."""
     target = parse_uri(uri)
-    running = Running(uri, pids, 0.0)
+    running = Running(uri, pids, "", 0.0)
     return Contender(f"{target.host}:{target.port}", "", lambda folder: contextlib.nullcontext(running))
 
 
 @contextlib.contextmanager
 def _start_warren(folder: Path) -> Iterator[Running]:
-    with tempfile.TemporaryDirectory(prefix="warren-", dir=folder) as data:
+    with _secured(folder) as secure, tempfile.TemporaryDirectory(prefix="warren-", dir=folder) as data:
         command = [sys.executable, "-m", "warren", "serve", "--amqp-port", "0", "--http-port", "0", "--data-dir", data]
+        command += ["--tls-port", str(secure.port), "--tls-cert", secure.certificate]
         start = time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=folder, stdin=subprocess.DEVNULL)
         try:
@@ -67,7 +71,7 @@ def _start_warren(folder: Path) -> Iterator[Running]:
                 raise WarrenError("warren serve did not start")
             uri = f"amqp://guest:guest@{ready[2].removeprefix('amqp=')}/%2F"
             Client(parse_uri(uri)).close()
-            yield Running(uri, [process.pid], time.monotonic() - start)
+            yield Running(uri, [process.pid], secure.uri, time.monotonic() - start)
         finally:
             process.terminate()
             process.wait()
@@ -77,11 +81,36 @@ def _start_warren(folder: Path) -> Iterator[Running]:
 def _start_rabbitmq(folder: Path) -> Iterator[Running]:
     start = time.monotonic()
     # Without the management plugin, which is Debian's default and spares it the work of statistics.
-    with start_node(parent=folder) as node:
+    with _secured(folder) as secure, start_node(config=secure.rabbitmq_conf, parent=folder) as node:
         uri = f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F"
         node.await_startup(lambda: _accepts(uri))
         started = time.monotonic() - start
-        yield Running(uri, _beams_under(node.process.pid), started)
+        yield Running(uri, _beams_under(node.process.pid), secure.uri, started)
+
+
+@dataclass(frozen=True)
+class _Secure:
+    """A port of AMQP over TLS, and a file with the key and certificate to prove with."""
+
+    port: int
+    certificate: str
+
+    @property
+    def uri(self) -> str:
+        return f"amqps://guest:guest@127.0.0.1:{self.port}/%2F?verify=verify_none"
+
+    @property
+    def rabbitmq_conf(self) -> str:
+        files = "".join(f"ssl_options.{name}file = {self.certificate}\n" for name in ("cacert", "cert", "key"))
+        return f"listeners.ssl.1 = 127.0.0.1:{self.port}\n{files}"
+
+
+@contextlib.contextmanager
+def _secured(folder: Path) -> Iterator[_Secure]:
+    with tempfile.TemporaryDirectory(prefix="tls-", dir=folder) as name:
+        certificate = str(Path(name, "broker.pem").resolve())
+        trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(certificate)
+        yield _Secure(free_ports(1)[0], certificate)
 
 
 def _accepts(uri: str) -> bool:

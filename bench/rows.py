@@ -25,6 +25,8 @@ class Row:
     grown: tuple[str, ...] = ()
     # Another load on the same broker for as long as this one lasts.
     beside: tuple[str, ...] = ()
+    # Over TLS.
+    is_secure: bool = False
     # Held against a bare echo: of how many connections, and how many echoes one is worth.
     echo: tuple[int, int] = (0, 0)
 
@@ -114,6 +116,8 @@ FEATURES: Final = (
         ("confirms", "--persistent", "--queue-type", "quorum", "--consumers", "1", *ACKS),
         also=LATENCY,
     ),
+    Row("TLS, 1 KiB, ack every 10", ("throughput", "--size", "1024", *ACKS), is_secure=True),
+    Row("TLS, basic.get, one at a time", ("get",), is_secure=True, also=LATENCY),
 )
 # Cost should grow with the work and no faster: 1.0 is as fast as before.
 _LITTLE: Final = ("throughput", "--size", "16", *ACKS)

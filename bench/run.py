@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -88,6 +88,10 @@ class Bench:
         if row.is_fresh:
             self._stop(contender.name)
         broker = self._up(contender)
+        if row.is_secure:
+            if not broker.secure_uri:
+                return
+            broker = replace(broker, uri=broker.secure_uri)
         with self._beside(broker, row):
             figures = self._drive(broker, self.pace.command_of(row))
         if row.grown:

@@ -62,7 +62,7 @@ def start_node(plugins: Sequence[str] = (), config: str = "", parent: Path | Non
     script = server_script()
     if script is None:
         raise FileNotFoundError("rabbitmq-server is not installed")
-    amqp, http, mapper, distribution = _free_ports(4)
+    amqp, http, mapper, distribution = free_ports(4)
     with tempfile.TemporaryDirectory(prefix="rabbitmq-", dir=parent) as name:
         folder = Path(name)
         if MANAGEMENT in plugins:
@@ -100,7 +100,7 @@ def _write_files(folder: Path, plugins: Sequence[str], config: str) -> dict[str,
     }
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [listener.getsockname()[1] for listener in sockets]
     for listener in sockets:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from warren import Broker
 from warren.broker.node import Node
-from warren.client.address import parse_uri
+from warren.client.address import BrokerAddress, parse_uri
 from warren.errors import WarrenError
 from warren.perf import asking, backlog, connections, traffic
 from warren.perf.batches import Batch
@@ -201,3 +202,36 @@ def test_an_answer_of_another_kind_ends_the_run_with_the_reason(broker: Broker) 
         party.begin()
         with pytest.raises(WarrenError, match=r"unexpected basic\.get-empty"):
             party.is_over()
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
+    folder = tmp_path_factory.mktemp("tls")
+    ca, certificate = str(folder / "ca.pem"), str(folder / "broker.pem")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(ca)
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(certificate)
+    with Broker(tls_port=0, tls_cert=certificate) as running:
+        yield parse_uri(f"amqps://guest:guest@127.0.0.1:{running.tls_port}/%2F?cacertfile={ca}")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ack_every": 10, "prefetch": 100},
+        {"size": 300_000, "messages": 40},
+        {"publishers": 3, "consumers": 2, "queues": 2, "in_flight": 1000},
+    ],
+    ids=str,
+)
+def test_all_that_is_published_over_tls_is_consumed(secured: BrokerAddress, settings: dict[str, Any]) -> None:
+    given = {"messages": MESSAGES, **settings}
+    figures = traffic.run(Plan(secured, **given).check(), [], watch_nothing)
+    assert figures["published"] == figures["consumed"] == given["messages"]
+
+
+@pytest.mark.parametrize("workload", [asking.get, asking.confirm, connections.churn])
+def test_every_round_over_tls_is_answered(secured: BrokerAddress, workload: Any) -> None:
+    settings = Plan(secured, publishers=3, consumers=0, seconds=0.5, warmup=0.0).check()
+    figures = workload(settings, [], watch_nothing)
+    assert figures.get("opened", figures.get("rounds", 0)) > 0

@@ -8,11 +8,13 @@ import struct
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Final
 
 from warren.amqp.constants import CONNECTION_CLOSE_OK, FRAME_MAX_BEFORE_OPEN
 from warren.amqp.methods import ConnectionClose
-from warren.client.connection import READ_BYTES, Client
+from warren.client.address import BrokerAddress
+from warren.client.connection import READ_BYTES, Client, connect
 from warren.client.session import Credentials, Received, Session, frame_of, refusal
 from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
@@ -32,12 +34,9 @@ _GOODBYE: Final = frame_of(ConnectionClose(200, "bye"), 0)
 class Life:
     """One connection that is opened and then closed."""
 
-    def __init__(self, address: tuple[str, int], credentials: Credentials) -> None:
+    def __init__(self, target: BrokerAddress, credentials: Credentials) -> None:
         self.born = time.monotonic_ns()
-        # Without a name to look up and without a timeout, each of which would cost as much as a step of the handshake.
-        self.socket = socket.socket()
-        self.socket.connect(address)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = connect(target) if target.is_tls else _connect_quickly(target)
         self._session = Session(credentials)
         self.socket.send(self._session.greet())
 
@@ -63,20 +62,30 @@ class Life:
         return True
 
 
+def _connect_quickly(target: BrokerAddress) -> socket.socket:
+    """Without a timeout, which would cost as much as a step of the handshake."""
+    stream = socket.socket()
+    stream.connect((target.host, target.port))
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
+
+
 def churn_workers(plan: Plan, board: Board, starter: Starter) -> Histogram:
     """Keeps as many connections under way as the plan has publishers."""
     target = plan.target
+    if not target.is_tls:
+        # A name to look up costs as much again; with TLS it is what the broker must prove to be.
+        target = replace(target, host=socket.gethostbyname(target.host))
     credentials = Credentials(
         target.user, target.password, target.vhost, "warren perf", frame_max=FRAME_MAX_BEFORE_OPEN, channel_max=1
     )
-    address = (socket.gethostbyname(target.host), target.port)
     times = Histogram()
     poller = select.poll()
     lives: dict[int, Life] = {}
     starter.wait_for_go()
     while board.phase < ENDING or lives:
         while len(lives) < plan.publishers and board.phase < ENDING:
-            life = Life(address, credentials)
+            life = Life(target, credentials)
             lives[life.socket.fileno()] = life
             poller.register(life.socket, select.POLLIN)
         for fd, _ in poller.poll(IDLE_MS):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from warren.errors import WarrenError
 from warren.perf.deliveries import DeliveryCounter
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
+from warren.perf.sockets import has_more, unwaiting
 from warren.perf.workers import CLOSING, MEASURING, Board, Starter
 
 IDLE_MS: Final = 50
@@ -34,6 +34,7 @@ class ConsumingConnection:
         self._settled = settled
         self.client = Client(plan.target)
         self.counter = DeliveryCounter()
+        self._flags = 0
         if plan.prefetch:
             self.client.call(BasicQos(prefetch_count=plan.prefetch), BasicQosOk)
 
@@ -43,6 +44,7 @@ class ConsumingConnection:
             consume = BasicConsume(queue=queue, consumer_tag=queue[-3:], no_ack=not self._ack_every)
             self.client.call(consume, BasicConsumeOk)
         unread = self.client.hand_over()
+        self._flags = unwaiting(self.client)
         self.counter.room()[: len(unread)] = unread
         self.take(len(unread), None)
 
@@ -50,7 +52,12 @@ class ConsumingConnection:
         return self.client.socket.fileno()
 
     def read(self, times: Histogram | None) -> None:
-        size = self.client.socket.recv_into(self.counter.room(), 0, socket.MSG_DONTWAIT)
+        self._read_once(times)
+        while has_more(self.client):
+            self._read_once(times)
+
+    def _read_once(self, times: Histogram | None) -> None:
+        size = self.client.socket.recv_into(self.counter.room(), 0, self._flags)
         if not size:
             raise WarrenError("lost the connection: the broker closed it without a word")
         self.take(size, times)

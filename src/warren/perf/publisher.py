@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import socket
 import time
 from typing import Final
 
@@ -14,6 +13,7 @@ from warren.perf.batches import SEND_BYTES, Batch
 from warren.perf.confirms import ConfirmTimes
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
+from warren.perf.sockets import unwaiting
 from warren.perf.workers import ENDING, MEASURING, Board, Starter
 
 # How long nothing may happen before the phase is looked at again, in milliseconds.
@@ -40,7 +40,7 @@ class PublishingConnection:
         if plan.window:
             self.client.call(ConfirmSelect(), ConfirmSelectOk)
             self.confirms = ConfirmTimes(self.client.session)
-        self.client.socket.settimeout(None)
+        self._flags = unwaiting(self.client)
 
     def fileno(self) -> int:
         return self.client.socket.fileno()
@@ -63,7 +63,7 @@ class PublishingConnection:
             # One whose beginning is already on its way keeps its time.
             self._batch.stamp(first + (at % stride > 0), last, now)
         try:
-            self._bytes += self.client.socket.send(self._batch.view[at:end], socket.MSG_DONTWAIT)
+            self._bytes += self.client.socket.send(self._batch.view[at:end], self._flags)
         except BlockingIOError:
             return
         sent = self._bytes // stride
@@ -72,7 +72,7 @@ class PublishingConnection:
         self.sent = sent
 
     def read(self) -> None:
-        data = self.client.socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
+        data = self.client.socket.recv(READ_BYTES, self._flags)
         if not data:
             raise WarrenError("lost the connection: the broker closed it without a word")
         # Without confirms nothing is due, so this can only be the reason for a close.
