@@ -6,7 +6,7 @@ Acks, nacks and deliveries go out by the million and are cut by hand; the rest i
 from __future__ import annotations
 
 from librt.strings import BytesWriter, write_i64_be
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 from warren.amqp import methods
 from warren.amqp.constants import BASIC_ACK, BASIC_DELIVER, BASIC_GET_OK, BASIC_NACK, FRAME_END, FRAME_METHOD
@@ -66,22 +66,20 @@ def get_ok(channel: i64, delivery_tag: i64, redelivered: bool, exchange: str, ro
 
 
 def ack(channel: i64, delivery_tag: i64, multiple: bool) -> bytes:
-    writer = BytesWriter()
-    begin_frame(writer, FRAME_METHOD, channel, 13)
-    write_u32(writer, BASIC_ACK)
-    write_i64_be(writer, delivery_tag)
-    writer.append(multiple)
-    writer.append(FRAME_END)
-    return writer.getvalue()
+    return _settling(channel, BASIC_ACK, delivery_tag, 1 if multiple else 0)
 
 
 def nack(channel: i64, delivery_tag: i64, multiple: bool) -> bytes:
+    # RabbitMQ leaves requeue at the spec's default in a nack to a publisher: true, and without meaning.
+    return _settling(channel, BASIC_NACK, delivery_tag, 3 if multiple else 2)
+
+
+def _settling(channel: i64, method_id: i64, delivery_tag: i64, bits: u8) -> bytes:
     writer = BytesWriter()
     begin_frame(writer, FRAME_METHOD, channel, 13)
-    write_u32(writer, BASIC_NACK)
+    write_u32(writer, method_id)
     write_i64_be(writer, delivery_tag)
-    # RabbitMQ leaves requeue at the spec's default in a nack to a publisher: true, and without meaning.
-    writer.append(3 if multiple else 2)
+    writer.append(bits)
     writer.append(FRAME_END)
     return writer.getvalue()
 
