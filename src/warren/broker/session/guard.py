@@ -44,6 +44,26 @@ class Faults:
         text = f"extension {self.name} failed in {call}, and is passed over there; this is told once"
         self._host.log(_ERROR, f"{text}\n{traceback.format_exc()}")
 
+    def of(self, call: str) -> Guarded:
+        return Guarded(self, call)
+
+
+class Guarded:
+    """A call of one: what it raises ends here."""
+
+    def __init__(self, faults: Faults, call: str) -> None:
+        self._faults = faults
+        self._call = call
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._faults.tell(self._call)
+        return True
+
 
 def learn_keys(known: dict[str, Setting], decorator: ExchangeDecorator | QueueDecorator) -> None:
     """The keys of policies that it brings."""
@@ -116,18 +136,14 @@ class GuardedExchangeDecorator(ExchangeDecorator):
         self._faults = Faults(host, decorator)
 
     def active_for(self, exchange: Exchange) -> bool:
-        try:
+        with self._faults.of("active_for"):
             return bool(self._inner.active_for(exchange))
-        except Exception:
-            self._faults.tell("active_for")
-            return False
+        return False
 
     def route(self, exchange: Exchange, envelope: Envelope) -> list[Destination]:
-        try:
+        with self._faults.of("route"):
             return [each for each in self._inner.route(exchange, envelope) if _is_there(each)]
-        except Exception:
-            self._faults.tell("route")
-            return []
+        return []
 
 
 def _is_there(destination: object) -> bool:
@@ -146,35 +162,25 @@ class GuardedQueueDecorator(QueueDecorator):
         self._faults = Faults(host, decorator)
 
     def active_for(self, queue: Queue) -> bool:
-        try:
+        with self._faults.of("active_for"):
             return bool(self._inner.active_for(queue))
-        except Exception:
-            self._faults.tell("active_for")
-            return False
+        return False
 
     def startup(self, queue: Queue) -> None:
-        try:
+        with self._faults.of("startup"):
             self._inner.startup(queue)
-        except Exception:
-            self._faults.tell("startup")
 
     def shutdown(self, queue: Queue) -> None:
-        try:
+        with self._faults.of("shutdown"):
             self._inner.shutdown(queue)
-        except Exception:
-            self._faults.tell("shutdown")
 
     def policy_changed(self, queue: Queue) -> None:
-        try:
+        with self._faults.of("policy_changed"):
             self._inner.policy_changed(queue)
-        except Exception:
-            self._faults.tell("policy_changed")
 
     def consumer_state_changed(self, queue: Queue) -> None:
-        try:
+        with self._faults.of("consumer_state_changed"):
             self._inner.consumer_state_changed(queue)
-        except Exception:
-            self._faults.tell("consumer_state_changed")
 
 
 class GuardedTracer(Tracer):
@@ -184,30 +190,22 @@ class GuardedTracer(Tracer):
         self._faults = Faults(host, tracer)
 
     def publish_started(self, vhost: str, exchange: str, routing_key: str, headers: Table | None) -> Table | None:
-        try:
+        with self._faults.of("publish_started"):
             answer = self._inner.publish_started(vhost, exchange, routing_key, headers)
             if answer is not None:
                 # What cannot be written must come out here.
                 encode_table(answer)
             return answer
-        except Exception:
-            self._faults.tell("publish_started")
-            return None
+        return None
 
     def routed(self, queues: list[str]) -> None:
-        try:
+        with self._faults.of("routed"):
             self._inner.routed(queues)
-        except Exception:
-            self._faults.tell("routed")
 
     def publish_ended(self, refusal: str) -> None:
-        try:
+        with self._faults.of("publish_ended"):
             self._inner.publish_ended(refusal)
-        except Exception:
-            self._faults.tell("publish_ended")
 
     def delivered(self, vhost: str, queue: str, headers: Table | None, redelivered: bool) -> None:
-        try:
+        with self._faults.of("delivered"):
             self._inner.delivered(vhost, queue, headers, redelivered)
-        except Exception:
-            self._faults.tell("delivered")
