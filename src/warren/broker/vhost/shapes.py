@@ -93,16 +93,19 @@ def topic_permission_item(user: str, vhost: str, rights: TopicPermission) -> dic
 # -- exchanges, queues, bindings ---------------------------------------------------------------------------------------
 
 
-def exchange_item(exchange: Exchange) -> dict[str, object]:
+def _declared(thing: Exchange | Queue) -> dict[str, object]:
     return {
-        "name": exchange.name,
-        "vhost": exchange.vhost,
-        "type": exchange.type,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": plain_table(exchange.arguments),
+        "name": thing.name,
+        "vhost": thing.vhost,
+        "type": thing.type,
+        "durable": thing.durable,
+        "auto_delete": thing.auto_delete,
+        "arguments": plain_table(thing.arguments),
     }
+
+
+def exchange_item(exchange: Exchange) -> dict[str, object]:
+    return {**_declared(exchange), "internal": exchange.internal}
 
 
 def exchange_from(item: Item) -> Exchange:
@@ -118,14 +121,7 @@ def exchange_from(item: Item) -> Exchange:
 
 
 def queue_item(queue: Queue) -> dict[str, object]:
-    return {
-        "name": queue.name,
-        "vhost": queue.vhost,
-        "type": queue.type,
-        "durable": queue.durable,
-        "auto_delete": queue.auto_delete,
-        "arguments": plain_table(queue.arguments),
-    }
+    return _declared(queue)
 
 
 class QueueRead:
