@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from warren.amqp.fields import Field, Table
+from warren.amqp.fields import Field, Table, field_of
 from warren.amqp.properties import Properties
 from warren.broker.exchanges.base import Binding, Exchange
 from warren.broker.queue.consumer import Consumer
@@ -212,17 +212,13 @@ def _shown(table: Table) -> list[object]:
 
 
 def _field(value: object) -> Field:
-    if isinstance(value, bool):
-        return Field("t", value)
-    if isinstance(value, int):
+    """As RabbitMQ's own events have them: every number is a long one, and nothing is a word."""
+    if value is None:
+        return Field("S", "undefined")
+    if isinstance(value, int) and not isinstance(value, bool):
         return Field("l", value)
-    if isinstance(value, float):
-        return Field("d", value)
     if isinstance(value, list):
         return Field("A", [_field(each) for each in value])
     if isinstance(value, dict):
-        table: Table = {}
-        for name in value:
-            table[str(name)] = _field(value[name])
-        return Field("F", table)
-    return Field("S", "undefined" if value is None else str(value))
+        return Field("F", {str(name): _field(each) for name, each in value.items()})
+    return field_of(value)
