@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 from warren.broker.exchanges.base import Exchange
@@ -26,14 +27,20 @@ class Family:
     is_counter: bool = False
 
 
+def _gauge(group: str, name: str, text: str, attribute: str) -> Family:
+    return Family(group, name, text, attrgetter(attribute))
+
+
+def _counter(group: str, name: str, text: str, attribute: str) -> Family:
+    return Family(group, name, text, attrgetter(attribute), True)
+
+
 QUEUES: Final[Sequence[Family]] = (
-    Family("queue_coarse_metrics", "queue_messages_ready", "Messages ready to be delivered",
-           lambda queue: queue.backing.length),
-    Family("queue_coarse_metrics", "queue_messages_unacked", "Messages delivered and not yet acknowledged",
-           lambda queue: queue.unacked),
+    _gauge("queue_coarse_metrics", "queue_messages_ready", "Messages ready to be delivered", "backing.length"),
+    _gauge("queue_coarse_metrics", "queue_messages_unacked", "Messages delivered and not yet acknowledged", "unacked"),
     Family("queue_coarse_metrics", "queue_messages", "Sum of ready and unacknowledged messages",
            lambda queue: queue.count()),
-    Family("queue_consumer_count", "queue_consumers", "Consumers on a queue", lambda queue: queue.consumers.count),
+    _gauge("queue_consumer_count", "queue_consumers", "Consumers on a queue", "consumers.count"),
     Family("queue_metrics", "queue_consumer_capacity", "1 while consumers could take more",
            lambda queue: int(queue.is_keeping_up())),
     Family("queue_metrics", "queue_consumer_utilisation", "Same as capacity",
@@ -42,59 +49,44 @@ QUEUES: Final[Sequence[Family]] = (
            lambda queue: queue.backing.length - queue.backing.paged + queue.unacked),
     Family("queue_metrics", "queue_messages_ready_ram", "Ready messages in memory",
            lambda queue: queue.backing.length - queue.backing.paged),
-    Family("queue_metrics", "queue_messages_unacked_ram", "Unacknowledged messages in memory",
-           lambda queue: queue.unacked),
+    _gauge("queue_metrics", "queue_messages_unacked_ram", "Unacknowledged messages in memory", "unacked"),
     Family("queue_metrics", "queue_messages_bytes", "Bytes ready and unacknowledged",
            lambda queue: queue.backing.body_bytes + queue.unacked_bytes),
-    Family("queue_metrics", "queue_messages_ready_bytes", "Bytes ready", lambda queue: queue.backing.body_bytes),
-    Family("queue_metrics", "queue_messages_unacked_bytes", "Bytes unacknowledged", lambda queue: queue.unacked_bytes),
-    Family("queue_metrics", "queue_messages_paged_out", "Messages on disk only", lambda queue: queue.backing.paged),
-    Family("channel_queue_exchange_metrics", "queue_messages_published", "Messages put into queues",
-           lambda queue: queue.counters.published, True),
-    Family("channel_queue_metrics", "channel_get_ack", "Got with basic.get, to be acknowledged",
-           lambda queue: queue.counters.got, True),
-    Family("channel_queue_metrics", "channel_get", "Got with basic.get, acknowledged at once",
-           lambda queue: queue.counters.got_no_ack, True),
-    Family("channel_queue_metrics", "channel_get_empty", "Times basic.get found nothing",
-           lambda queue: queue.counters.got_empty, True),
-    Family("channel_queue_metrics", "channel_messages_delivered_ack", "Delivered to consumers who acknowledge",
-           lambda queue: queue.counters.delivered, True),
-    Family("channel_queue_metrics", "channel_messages_delivered", "Delivered to consumers who do not acknowledge",
-           lambda queue: queue.counters.delivered_no_ack, True),
-    Family("channel_queue_metrics", "channel_messages_redelivered", "Delivered again",
-           lambda queue: queue.counters.redelivered, True),
-    Family("channel_queue_metrics", "channel_messages_acked", "Acknowledged",
-           lambda queue: queue.counters.acked, True),
+    _gauge("queue_metrics", "queue_messages_ready_bytes", "Bytes ready", "backing.body_bytes"),
+    _gauge("queue_metrics", "queue_messages_unacked_bytes", "Bytes unacknowledged", "unacked_bytes"),
+    _gauge("queue_metrics", "queue_messages_paged_out", "Messages on disk only", "backing.paged"),
+    _counter("channel_queue_exchange_metrics", "queue_messages_published", "Messages put into queues",
+             "counters.published"),
+    _counter("channel_queue_metrics", "channel_get_ack", "Got with basic.get, to be acknowledged", "counters.got"),
+    _counter("channel_queue_metrics", "channel_get", "Got with basic.get, acknowledged at once", "counters.got_no_ack"),
+    _counter("channel_queue_metrics", "channel_get_empty", "Times basic.get found nothing", "counters.got_empty"),
+    _counter("channel_queue_metrics", "channel_messages_delivered_ack", "Delivered to consumers who acknowledge",
+             "counters.delivered"),
+    _counter("channel_queue_metrics", "channel_messages_delivered", "Delivered to consumers who do not acknowledge",
+             "counters.delivered_no_ack"),
+    _counter("channel_queue_metrics", "channel_messages_redelivered", "Delivered again", "counters.redelivered"),
+    _counter("channel_queue_metrics", "channel_messages_acked", "Acknowledged", "counters.acked"),
 )  # fmt: skip
 
 CHANNELS: Final[Sequence[Family]] = (
     Family("channel_metrics", "channel_consumers", "Consumers on a channel", lambda channel: len(channel.consumers)),
-    Family("channel_metrics", "channel_messages_unacked", "Delivered and not yet acknowledged",
-           lambda channel: channel.unacked.count),
+    _gauge("channel_metrics", "channel_messages_unacked", "Delivered and not yet acknowledged", "unacked.count"),
     Family("channel_metrics", "channel_messages_unconfirmed", "Published and not yet confirmed",
            lambda channel: 0 if channel.confirms is None else len(channel.confirms.unconfirmed)),
-    Family("channel_metrics", "consumer_prefetch", "Prefetch of new consumers",
-           lambda channel: channel.consumer_prefetch),
-    Family("channel_metrics", "channel_prefetch", "Prefetch of the whole channel", lambda channel: channel.prefetch),
-    Family("channel_exchange_metrics", "channel_messages_published", "Published on a channel",
-           lambda channel: channel.counters.published, True),
-    Family("channel_exchange_metrics", "channel_messages_confirmed", "Confirmed to publishers",
-           lambda channel: channel.counters.confirmed, True),
-    Family("channel_exchange_metrics", "channel_messages_unroutable_returned", "Returned to publishers",
-           lambda channel: channel.counters.returned, True),
+    _gauge("channel_metrics", "consumer_prefetch", "Prefetch of new consumers", "consumer_prefetch"),
+    _gauge("channel_metrics", "channel_prefetch", "Prefetch of the whole channel", "prefetch"),
+    _counter("channel_exchange_metrics", "channel_messages_published", "Published on a channel", "counters.published"),
+    _counter("channel_exchange_metrics", "channel_messages_confirmed", "Confirmed to publishers", "counters.confirmed"),
+    _counter("channel_exchange_metrics", "channel_messages_unroutable_returned", "Returned to publishers",
+             "counters.returned"),
 )  # fmt: skip
 
 CONNECTIONS: Final[Sequence[Family]] = (
-    Family("connection_coarse_metrics", "connection_incoming_bytes", "Bytes received",
-           lambda connection: connection.received_bytes, True),
-    Family("connection_coarse_metrics", "connection_outgoing_bytes", "Bytes sent",
-           lambda connection: connection.sent_bytes, True),
-    Family("connection_metrics", "connection_incoming_packets", "Reads of sockets",
-           lambda connection: connection.received_reads, True),
-    Family("connection_metrics", "connection_outgoing_packets", "Writes to sockets",
-           lambda connection: connection.sent_writes, True),
-    Family("connection_metrics", "connection_pending_packets", "Bytes that wait to be sent",
-           lambda connection: connection.pending_output),
+    _counter("connection_coarse_metrics", "connection_incoming_bytes", "Bytes received", "received_bytes"),
+    _counter("connection_coarse_metrics", "connection_outgoing_bytes", "Bytes sent", "sent_bytes"),
+    _counter("connection_metrics", "connection_incoming_packets", "Reads of sockets", "received_reads"),
+    _counter("connection_metrics", "connection_outgoing_packets", "Writes to sockets", "sent_writes"),
+    _gauge("connection_metrics", "connection_pending_packets", "Bytes that wait to be sent", "pending_output"),
     Family("connection_metrics", "connection_channels", "Channels of a connection",
            lambda connection: len(connection.channels)),
 )  # fmt: skip
