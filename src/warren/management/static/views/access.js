@@ -110,33 +110,39 @@ async function deleteUser({ name }) {
 }
 
 function permissionList(again) {
+  const actions = {
+    title: "",
+    once: true,
+    show: (each, row) =>
+      menuButton(`Actions for the permissions of ${each.user} in ${each.vhost}`, () =>
+        permissionActions(row.item, again),
+      ),
+  };
+  const columns = [...["Configure", "Write", "Read"].map(pattern), actions];
+  return rightsList("permissions", "permission", "Nobody may do anything yet.", columns);
+}
+
+function rightsList(kind, noun, empty, columns) {
   return listing({
-    path: () => ofVhost("permissions"),
-    noun: "permission",
+    path: () => ofVhost(kind),
+    noun,
     sort: "user",
     filterable: false,
-    empty: "Nobody may do anything yet.",
+    empty,
     columns: [
       { title: "User", sort: "user", show: (each) => each.user },
       { title: "Virtual host", sort: "vhost", show: (each) => each.vhost },
-      ...["Configure", "Write", "Read"].map((title) => ({
-        title,
-        sign: (each) => each[title.toLowerCase()],
-        show: (each) => pattern(each[title.toLowerCase()]),
-      })),
-      {
-        title: "",
-        once: true,
-        show: (each, row) =>
-          menuButton(`Actions for the permissions of ${each.user} in ${each.vhost}`, () =>
-            permissionActions(row.item, again),
-          ),
-      },
+      ...columns,
     ],
   });
 }
 
-function pattern(text) {
+function pattern(title) {
+  const name = title.toLowerCase();
+  return { title, sign: (each) => each[name], show: (each) => shown(each[name]) };
+}
+
+function shown(text) {
   return text === "" ? h("span", { class: "muted" }, "nothing") : h("code", null, text);
 }
 
@@ -182,20 +188,9 @@ async function deletePermission({ user, vhost }) {
 }
 
 function topicList() {
-  return listing({
-    path: () => ofVhost("topic-permissions"),
-    noun: "topic permission",
-    sort: "user",
-    filterable: false,
-    empty: "No routing keys are restricted. A user's menu sets topic permissions.",
-    columns: [
-      { title: "User", sort: "user", show: (each) => each.user },
-      { title: "Virtual host", sort: "vhost", show: (each) => each.vhost },
-      { title: "Exchange", sort: "exchange", show: (each) => each.exchange },
-      { title: "Write", sign: (each) => each.write, show: (each) => pattern(each.write) },
-      { title: "Read", sign: (each) => each.read, show: (each) => pattern(each.read) },
-    ],
-  });
+  const exchange = { title: "Exchange", sort: "exchange", show: (each) => each.exchange };
+  const empty = "No routing keys are restricted. A user's menu sets topic permissions.";
+  return rightsList("topic-permissions", "topic permission", empty, [exchange, ...["Write", "Read"].map(pattern)]);
 }
 
 function editTopicPermission(user) {

@@ -100,25 +100,17 @@ function tiles() {
   const queues = () => history.overview.queue_totals;
   const streams = () => history.overview.stream_totals;
   const stats = () => history.overview.message_stats;
+  const traffic = (label, series, total, color) =>
+    tile(
+      label,
+      () => rate(last(series)),
+      () => `${compact(stats()[total])} so far`,
+      color,
+    );
   return [
-    tile(
-      "Into queues",
-      () => rate(last("publish")),
-      () => `${compact(stats().publish)} so far`,
-      "series-1",
-    ),
-    tile(
-      "Delivered",
-      () => rate(last("deliver")),
-      () => `${compact(stats().deliver_get)} so far`,
-      "series-2",
-    ),
-    tile(
-      "Acknowledged",
-      () => rate(last("ack")),
-      () => `${compact(stats().ack)} so far`,
-      "series-3",
-    ),
+    traffic("Into queues", "publish", "publish", "series-1"),
+    traffic("Delivered", "deliver", "deliver_get", "series-2"),
+    traffic("Acknowledged", "ack", "ack", "series-3"),
     tile(
       "Ready",
       () => compact(queues().messages_ready - streams().messages),
