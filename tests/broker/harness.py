@@ -213,9 +213,9 @@ def put_policy(
 
 
 class World:
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, store: FakeStore | None = None) -> None:
         self.host = FakeHost()
-        self.store = FakeStore()
+        self.store = store or FakeStore()
         self.settings = settings or Settings()
         self.node = Node(self.host, self.settings, None, self.store, START)
         self.node.bootstrap("plain", "guest")

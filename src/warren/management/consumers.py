@@ -8,7 +8,6 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
-from warren.broker.queue.browser import Browser
 from warren.broker.queue.consumer import Consumer
 from warren.broker.session.channel import Channel
 from warren.management.calls import Call, route
@@ -42,7 +41,7 @@ def describe(call: Call, consumer: Consumer) -> Item:
 
 
 def status(consumer: Consumer) -> str:
-    return "up" if consumer.active or isinstance(consumer, Browser) else "waiting"
+    return "up" if consumer.active or consumer.is_browser else "waiting"
 
 
 async def list_consumers(call: Call) -> Response:

@@ -96,8 +96,7 @@ def _priority(arguments: Table, queue: Queue) -> i64:
 
 
 def _check_arguments(queue: Queue, arguments: Table) -> None:
-    is_stream = isinstance(queue, Stream)
-    for key in _OF_QUEUES if is_stream else _OF_STREAMS:
+    for key in _OF_QUEUES if queue.keeps_all else _OF_STREAMS:
         if key in arguments:
             what = resource("queue", queue.name, queue.vhost)
             raise PreconditionFailed(f"invalid arg '{key}' for {what} of queue type rabbit_{queue.type}_queue")

@@ -17,13 +17,14 @@ from warren.broker.queue.expiry import BATCH
 from warren.broker.timers import UNSET, Timer
 
 if TYPE_CHECKING:
-    from warren.broker.queue.fifo import FifoQueue
+    from warren.broker.queue.queue import Queue
 
 
 class ExactExpiry(Timer):
-    def __init__(self, queue: FifoQueue) -> None:
+    def __init__(self, queue: Queue, earliest: i64 = 0) -> None:
         super().__init__()
         self.queue = queue
+        self._earliest: i64 = earliest
         # When, and which; those that left in another way stay until their time.
         self._heap: list[tuple[int, int]] = queue.backing.expiries()
         heapify(self._heap)
@@ -38,7 +39,7 @@ class ExactExpiry(Timer):
     def _arm(self) -> None:
         if not self._heap:
             return
-        first: i64 = self._heap[0][0]
+        first = max(i64(self._heap[0][0]), self._earliest)
         if self.due == UNSET or first < self.due:
             self.queue.node.timers.schedule(self, first)
 

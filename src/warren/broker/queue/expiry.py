@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # What one firing, one publish or one delivery takes out; others have their turn before the rest.
 BATCH: Final[i64] = 1000
+# A queue that failed begins anew, but not at once with what is over: if that is what failed, it may fail again.
+AGAIN_MS: Final[i64] = 1000
 
 
 def expiry_of(now: i64, queue_ttl: i64, message_ttl: i64) -> i64:
@@ -69,7 +71,7 @@ def arm_expiry(queue: FifoQueue) -> None:
 
 
 class ExpiryTimer(Timer):
-    def __init__(self, queue: FifoQueue) -> None:
+    def __init__(self, queue: Queue) -> None:
         super().__init__()
         self.queue = queue
 

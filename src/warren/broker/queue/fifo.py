@@ -20,6 +20,7 @@ from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
 from warren.broker.queue.expiry import (
+    AGAIN_MS,
     BATCH,
     AckTimeout,
     ExpiryTimer,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 # What all queues together hand out of what was ready in a turn: small messages by the tens of thousands would fit into
 # what a connection may have on its way out.
 HAND_OUT: Final[i64] = 6000
-_AGAIN_MS: Final[i64] = 1000
 
 
 class FifoQueue(Queue):
@@ -63,11 +63,11 @@ class FifoQueue(Queue):
         self.exact_expiry: ExactExpiry | None = None
         # What came back and waits for its next try; None while the queue lets nothing wait.
         self.retry: Retry | None = None
-        self._adopt_options()
+        self._adopt_options(0)
 
     def _open_backing(self) -> Backing:
         if self.max_priority == 0:
-            return self.node.store.open(self, 0)
+            return super()._open_backing()
         return PriorityBacking([self.node.store.open(self, level) for level in range(self.max_priority + 1)])
 
     # -- publishing ------------------------------------------------------------------------------------------------
@@ -259,19 +259,22 @@ class FifoQueue(Queue):
             consumer.unacked -= 1
             entry.consumer = None
 
+    def expire(self) -> None:
+        if self.exact_expiry is not None:
+            # First whose time was over first, not the head.
+            self.exact_expiry.drop(self.node.now)
+        else:
+            arm_expiry(self)
+
     def remove(self, entry: Entry, reason: str) -> None:
-        """Out of the queue for good, and to the dead-letter exchange if there is one."""
+        """And to the dead-letter exchange if there is one."""
         if self.options.dead_letter_exchange is None:
             self.backing.settle(entry)
             return
         self.node.dead_letters.add(self, entry, reason, True)
 
     def is_held_up(self) -> bool:
-        """So much that has left it is still under way that it should let go no more."""
         return self.node.dead_letters.is_crowded(self)
-
-    def browse(self, after: i64, limit: i64) -> list[Entry]:
-        return self.backing.browse(after, limit)
 
     # -- counting --------------------------------------------------------------------------------------------------
 
@@ -303,14 +306,14 @@ class FifoQueue(Queue):
 
     def apply_policy(self, policy: str | None, operator_policy: str | None, definition: dict[str, object]) -> None:
         super().apply_policy(policy, operator_policy, definition)
-        self._adopt_options()
+        self._adopt_options(0)
         if self.options.has_length_limit:
             apply_limits(self)
 
-    def _adopt_options(self) -> None:
-        """What exists only where an option asks for it."""
+    def _adopt_options(self, earliest: i64) -> None:
+        """What exists only where an option asks for it; nothing expires before `earliest`."""
         if self.options.exact_ttl and self.exact_expiry is None:
-            self.exact_expiry = ExactExpiry(self)
+            self.exact_expiry = ExactExpiry(self, earliest)
         if self.options.retry_min > 0 and self.retry is None:
             self.retry = Retry(self)
 
@@ -320,19 +323,18 @@ class FifoQueue(Queue):
         self.consumers = Consumers()
         self.browsers.clear()
         self.exclusive_consumer = None
-        self.node.store.release(self)
-        self.backing = self._open_backing()
+        self._reopen()
         self.has_expiring = self.backing.has_expiring
+        again = self.node.now + AGAIN_MS
         if self.has_expiring:
-            # Not at once: if that is what failed, it may fail again.
-            self.node.timers.schedule(self.expiry_timer, self.node.now + _AGAIN_MS)
+            self.node.timers.schedule(self.expiry_timer, again)
         if self.exact_expiry is not None:
             self.node.timers.cancel(self.exact_expiry)
             self.exact_expiry = None
         if self.retry is not None:
             self.node.timers.cancel(self.retry)
             self.retry = None
-        self._adopt_options()
+        self._adopt_options(again)
 
     def close(self) -> None:
         super().close()

@@ -43,13 +43,9 @@ class Monitor:
         except Exception:
             self.failed(queue)
 
-    def expire(self, queue: FifoQueue) -> None:
+    def expire(self, queue: Queue) -> None:
         try:
-            if queue.exact_expiry is not None:
-                # First whose time was over first, not the head.
-                queue.exact_expiry.drop(queue.node.now)
-                return
-            arm_expiry(queue)
+            queue.expire()
         except Exception:
             self.failed(queue)
 

@@ -1,7 +1,8 @@
 """What every queue is, whatever becomes of its messages: a name and a declaration, a policy, consumers, counters.
 
-Two kinds build on it: a FifoQueue, whose messages leave it when they are consumed (fifo.py), and a Stream, where they
-stay. Whoever publishes, consumes, settles or lists asks for a Queue and need not know which.
+Three kinds build on it: a FifoQueue, whose messages leave it when they are consumed (fifo.py), a Stream, where they
+stay, and a Schedule, which nobody consumes and whose messages leave when they are due (schedule.py). Whoever publishes,
+consumes, settles or lists asks for a Queue and need not know which.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Queue(Destination):
         self.incarnation = declared.incarnation
         # Everything is kept, also what its publisher called transient.
         self.keeps_all = False
+        # Nobody can name it: what it holds is routed later.
+        self.is_schedule = False
         self.policy: str | None = None
         self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}
@@ -74,7 +77,7 @@ class Queue(Destination):
         self.last_used: i64 = node.now
 
     def _open_backing(self) -> Backing:
-        raise NotImplementedError
+        return self.node.store.open(self, 0)
 
     # -- what the kinds do each in their way -----------------------------------------------------------------------
 
@@ -104,9 +107,21 @@ class Queue(Destination):
         """Given back."""
         raise NotImplementedError
 
+    def expire(self) -> None:
+        """Let go of what has had its time, a batch of it."""
+        raise NotImplementedError
+
+    def remove(self, entry: Entry, reason: str) -> None:
+        """Out of the queue for good."""
+        raise NotImplementedError
+
+    def is_held_up(self) -> bool:
+        """So much that has left it is still under way that it should let go no more."""
+        return False
+
     def browse(self, after: i64, limit: i64) -> list[Entry]:
         """What is ready behind the sequence `after`, in order and at most `limit`, left where it is."""
-        raise NotImplementedError
+        return self.backing.browse(after, limit)
 
     def newest(self) -> i64:
         """The sequence of the message that came last."""
@@ -270,6 +285,10 @@ class Queue(Destination):
         self.unacked_bytes = 0
         if self.deduplication is not None:
             self.deduplication.forget_unsynced(self.node.store.synced)
+
+    def _reopen(self) -> None:
+        self.node.store.release(self)
+        self.backing = self._open_backing()
 
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""

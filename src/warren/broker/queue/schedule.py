@@ -1,12 +1,13 @@
 """What a delayed exchange holds back: messages in the store, each with the time at which it is routed.
 
-It is a queue that nobody can name: no consumers, no limits, exact expiry, and what expires is not a dead letter but
-due. So scheduled messages are as durable as others, may be more than fit into memory, and can be listed and cancelled.
+To the exchange it is one more queue, but nobody can name it or consume from it, and what is due goes on into the queues
+that the exchange leads to. Scheduled messages are as durable as others, may be more than fit into memory, and can be
+listed and cancelled.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
@@ -17,23 +18,25 @@ from warren.broker.message import Message
 from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
-from warren.broker.queue.fifo import FifoQueue
+from warren.broker.queue.expiry import AGAIN_MS
 from warren.broker.queue.outcome import SCHEDULED
+from warren.broker.queue.queue import Queue
 from warren.broker.rules.queue_settings import CLASSIC
 
 if TYPE_CHECKING:
     from warren.broker.queue.yard import Yard
 
-_EXACT: Final = "x-exact-message-ttl"
 
-
-class Schedule(FifoQueue):
+class Schedule(Queue):
     def __init__(self, node: Yard, exchange: DelayedExchange, incarnation: str) -> None:
-        arguments: Table = {_EXACT: Field("t", True)}
         # The exchange's name: the incarnation tells it from a queue that is called the same.
-        declared = Declaration(exchange.name, CLASSIC, exchange.durable, False, arguments, None, incarnation)
+        declared = Declaration(exchange.name, CLASSIC, exchange.durable, False, {}, None, incarnation)
         super().__init__(node, exchange.vhost, declared)
+        self.is_schedule = True
         self.exchange = exchange
+        self.next_sequence: i64 = self.backing.last_sequence + 1
+        # An entry expires when it is due.
+        self.exact_expiry = ExactExpiry(self)
         # One goes to very many queues, and those behind it wait until it is in all of them.
         self.is_releasing = False
 
@@ -42,13 +45,12 @@ class Schedule(FifoQueue):
         due = self.node.now + delay_of(message.properties().headers)
         entry = Entry(message, self, self.next_sequence, due)
         self.next_sequence += 1
-        self.has_expiring = True
         self.backing.publish(entry)
-        if self.exact_expiry is None:
-            self.exact_expiry = ExactExpiry(self)
-        else:
-            self.exact_expiry.add(entry)
+        self.exact_expiry.add(entry)
         return SCHEDULED
+
+    def expire(self) -> None:
+        self.exact_expiry.drop(self.node.now)
 
     def remove(self, entry: Entry, reason: str) -> None:
         """Its time has come: into the queues first, then out of here, so that it is never in neither place."""
@@ -64,6 +66,22 @@ class Schedule(FifoQueue):
             return False
         self.backing.settle(entry)
         return True
+
+    def newest(self) -> i64:
+        return self.next_sequence - 1
+
+    def count(self) -> i64:
+        return self.backing.length
+
+    def restart(self) -> None:
+        super().restart()
+        self._reopen()
+        self.node.timers.cancel(self.exact_expiry)
+        self.exact_expiry = ExactExpiry(self, self.node.now + AGAIN_MS)
+
+    def close(self) -> None:
+        super().close()
+        self.node.timers.cancel(self.exact_expiry)
 
 
 def arrived(old: Message, frame_max: int) -> Message:

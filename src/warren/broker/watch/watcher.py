@@ -18,12 +18,10 @@ from warren.broker.queue.entry import Entry
 from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, FAILED, REFUSED, SCHEDULED
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.recipient import Recipient
-from warren.broker.queue.schedule import Schedule
 from warren.broker.session.channel import Channel
 from warren.broker.session.house import House
 from warren.broker.session.observer import Observer, Watching
 from warren.broker.session.tracer import Tracer
-from warren.broker.stream.stream import Stream
 from warren.broker.watch.explain import explain
 from warren.broker.watch.firehose import trace_delivery, trace_publish
 from warren.broker.watch.journey import Awaited, Journey, Journeys
@@ -259,7 +257,7 @@ def shown(exchange: str) -> str:
 def note_route(
     journey: Journey, exchanges: dict[str, Exchange], exchange: Exchange, envelope: Envelope, queues: list[Queue]
 ) -> None:
-    journey.queues = [queue.name for queue in queues if not isinstance(queue, Schedule)]
+    journey.queues = [queue.name for queue in queues if not queue.is_schedule]
     names = ", ".join(journey.queues)
     stage = journey.note("route", f"to {names}" if names else ("to no queue yet" if queues else "to no queue"))
     began = journey.stopwatch()
@@ -302,6 +300,6 @@ def fate(queue: Queue, outcome: i64) -> str:
     text = _FATES.get(int(outcome))
     if text is not None:
         return text.format(name=name, number=number)
-    if isinstance(queue, Stream):
-        return f"stream {name} took it at offset {queue.log.next_offset - 1}"
+    if queue.keeps_all:
+        return f"stream {name} took it at offset {number - 1}"
     return f"{name} took it as number {number}, behind {queue.backing.length - 1} others"

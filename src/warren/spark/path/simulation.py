@@ -404,7 +404,7 @@ class Simulation:
         self._is_silent = True
         entry = self.store.entry_of(queue, row)
         queue.backing.publish(entry)
-        if isinstance(queue, FifoQueue) and queue.exact_expiry is not None:
+        if isinstance(queue, FifoQueue | Schedule) and queue.exact_expiry is not None:
             queue.exact_expiry.add(entry)
         self._is_silent = False
 

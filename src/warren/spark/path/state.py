@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from warren.broker.queue.exact_expiry import ExactExpiry
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule
@@ -48,12 +47,16 @@ def note_state(simulation: Simulation) -> None:
 
 
 def _order(queue: Queue) -> dict[str, Any]:
+    if isinstance(queue, Schedule):
+        return {"next_sequence": int(queue.next_sequence)}
     if not isinstance(queue, FifoQueue):
         return {}
     return {"next_sequence": int(queue.next_sequence), "has_expiring": queue.has_expiring}
 
 
 def _timers(queue: Queue) -> tuple[Timer | None, ...]:
+    if isinstance(queue, Schedule):
+        return (queue.exact_expiry,)
     return (queue.expiry_timer, queue.exact_expiry) if isinstance(queue, FifoQueue) else ()
 
 
@@ -99,15 +102,14 @@ class Memory:
 
 
 def _recall_queue(simulation: Simulation, queue: Queue, saved: dict[str, Any]) -> None:
-    if isinstance(queue, FifoQueue):
+    if isinstance(queue, FifoQueue | Schedule):
         queue.next_sequence = saved["next_sequence"]
+    if isinstance(queue, FifoQueue):
         queue.has_expiring = saved["has_expiring"]
     if queue.deduplication is not None:
         queue.deduplication.remember(saved["seen"])
     if isinstance(queue, Stream):
         simulation.streams[queue].before = saved["appended"]
-    if isinstance(queue, Schedule) and queue.exact_expiry is None:
-        queue.exact_expiry = ExactExpiry(queue)
 
 
 def _recall_timers(queue: Queue, saved: dict[str, Any]) -> list[tuple[int, int, Timer]]:
