@@ -14,7 +14,7 @@ from warren.broker.operate import administer, definitions
 from warren.broker.queue.decorators import QueueDecorator
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.policies import OPERATOR_POLICY, ValidationFailed
-from warren.broker.rules.queue_settings import Flag, Kind, Number
+from warren.broker.rules.setting_kinds import Flag, Kind, Number
 from warren.broker.session.channel import Channel
 from warren.broker.session.interceptors import Interceptor
 from warren.errors import NotAllowed, PreconditionFailed, WarrenError

@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.harness import put_policy
 from warren.broker.rules.policies import OPERATOR_POLICY, PolicySet, ValidationFailed, effective
-from warren.broker.rules.queue_settings import NUMBER_MAX, age_in_ms
+from warren.broker.rules.setting_kinds import NUMBER_MAX, age_in_ms
 
 
 @pytest.fixture

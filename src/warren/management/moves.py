@@ -18,7 +18,7 @@ from warren.broker.publish import x_death
 from warren.broker.publish.checks import refuse_internal, topic_permission
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.entry import Entry
-from warren.broker.rules.queue_settings import is_short
+from warren.broker.rules.setting_kinds import is_short
 from warren.management.calls import Call, found, route
 from warren.management.contents import filter_from, removable, search, sequence_in
 from warren.management.refusals import Refusal, bad_request

@@ -22,7 +22,8 @@ from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.arguments import resource
-from warren.broker.rules.queue_settings import QUORUM, integer, integer_problem
+from warren.broker.rules.queue_settings import QUORUM
+from warren.broker.rules.setting_kinds import integer, integer_problem
 from warren.broker.stream.stream import Stream
 from warren.broker.stream.stream_consumer import StreamConsumer, check_stream_consumer
 from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked

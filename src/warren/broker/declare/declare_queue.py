@@ -21,7 +21,8 @@ from warren.broker.rules.arguments import (
     queue_type,
     resource,
 )
-from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, integer, stream_size_problem
+from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, stream_size_problem
+from warren.broker.rules.setting_kinds import integer
 from warren.broker.vhost.sweeps import Removal
 from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed, SoftError
 

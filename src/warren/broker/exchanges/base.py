@@ -10,7 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp.fields import Table, encode_table
 from warren.broker.message import Message
-from warren.broker.rules.queue_settings import Kind
+from warren.broker.rules.setting_kinds import Kind
 
 
 class Destination:

@@ -12,7 +12,7 @@ from warren.amqp.properties import Properties
 from warren.amqp.stamp import HeaderPlace, names_of_plain, with_more_headers
 from warren.broker.message import Message, Obituary, Origin
 from warren.broker.queue.deadletter import REASON_REJECTED
-from warren.broker.rules.queue_settings import is_short
+from warren.broker.rules.setting_kinds import is_short
 
 _COUNT_MAX: Final = 2**63 - 1
 # Headers that a death changes.

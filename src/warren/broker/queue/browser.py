@@ -22,7 +22,7 @@ from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import arm_expiry, is_expired
 from warren.broker.queue.settling import Settling
 from warren.broker.rules.arguments import resource
-from warren.broker.rules.queue_settings import integer, integer_problem
+from warren.broker.rules.setting_kinds import integer, integer_problem
 from warren.errors import PreconditionFailed
 
 if TYPE_CHECKING:

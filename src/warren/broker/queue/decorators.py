@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from warren.broker.rules.queue_settings import Kind
+from warren.broker.rules.setting_kinds import Kind
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue

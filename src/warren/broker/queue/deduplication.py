@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from warren.amqp.fields import Table
 from warren.broker.message import Message
-from warren.broker.rules.queue_settings import integer
+from warren.broker.rules.setting_kinds import integer
 
 _DEFAULT_SIZE: Final = 1000
 # More than a batch of a pipeline has, because that is what may come again.

@@ -34,7 +34,7 @@ from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, REFUSE
 from warren.broker.queue.priority import PriorityBacking
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.retry import Retry
-from warren.broker.rules.queue_settings import integer
+from warren.broker.rules.setting_kinds import integer
 
 if TYPE_CHECKING:
     from warren.broker.queue.yard import Yard

@@ -8,17 +8,8 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table, type_name
-from warren.broker.rules.queue_settings import (
-    ARGUMENTS,
-    CLASSIC,
-    QUORUM,
-    SETTINGS,
-    STREAM,
-    arguments_of,
-    integer,
-    is_integer,
-    is_short,
-)
+from warren.broker.rules.queue_settings import ARGUMENTS, CLASSIC, QUORUM, SETTINGS, STREAM, arguments_of
+from warren.broker.rules.setting_kinds import integer, is_integer, is_short
 from warren.errors import PreconditionFailed
 
 

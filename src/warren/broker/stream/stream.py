@@ -21,7 +21,7 @@ from warren.broker.queue.outcome import TAKEN
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.stream_log import SEGMENT_BYTES, StreamLog
 from warren.broker.rules.arguments import resource
-from warren.broker.rules.queue_settings import age_in_ms, integer
+from warren.broker.rules.setting_kinds import age_in_ms, integer
 from warren.broker.stream.stream_browse import browse_stream, message_of
 from warren.broker.stream.stream_consumer import RunPlace, StreamConsumer, filter_text
 from warren.errors import NotImplementedByBroker

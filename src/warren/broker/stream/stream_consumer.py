@@ -17,7 +17,7 @@ from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.stream_log import KEPT_CHANNEL, RECORD_OVERHEAD, StreamCursor, StreamLog, StreamRecord
 from warren.broker.rules.arguments import resource
-from warren.broker.rules.queue_settings import age_in_ms, integer, is_integer
+from warren.broker.rules.setting_kinds import age_in_ms, integer, is_integer
 from warren.broker.stream.stream_archive import ArchiveNotice
 from warren.errors import NotImplementedByBroker, PreconditionFailed
 

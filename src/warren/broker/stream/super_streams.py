@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from warren.broker.exchanges.base import Binding, Exchange
 from warren.broker.queue.queue import Queue
-from warren.broker.rules.queue_settings import STREAM, integer, is_integer
+from warren.broker.rules.queue_settings import STREAM
+from warren.broker.rules.setting_kinds import integer, is_integer
 
 
 def is_super_stream(exchange: Exchange) -> bool:
