@@ -9,10 +9,11 @@ from decimal import Decimal
 import pytest
 
 from warren.amqp.deliveries import Column, Deliveries, SparseColumn, text_of
-from warren.amqp.fields import Field, Table, decode_table, encode_table
+from warren.amqp.fields import Field, Table
 from warren.amqp.frames import content_frames, method_frame
 from warren.amqp.methods import BasicCancel, BasicDeliver, encode_method
 from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.tables import decode_table, encode_table
 from warren.errors import FrameError
 
 PLACE = "x-stream-offset"

@@ -12,18 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.amqp import wire
-from warren.amqp.fields import (
-    Field,
-    Table,
-    check_table,
-    decode_table,
-    encode_table,
-    field_of,
-    plain,
-    plain_table,
-    table_of,
-    type_name,
-)
+from warren.amqp.fields import Field, Table, field_of, plain, plain_table, table_of, type_name
+from warren.amqp.tables import check_table, decode_table, encode_table
 from warren.errors import SyntaxRefused
 
 

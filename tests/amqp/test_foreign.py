@@ -18,10 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.amqp import wire
-from warren.amqp.fields import Field, Table, decode_table, encode_table, plain_table
+from warren.amqp.fields import Field, Table, plain_table
 from warren.amqp.frames import content_frames, method_frame
 from warren.amqp.methods import METHODS, Method, decode_method, encode_method
 from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.tables import decode_table, encode_table
 
 # pamqp has no access class.
 FOREIGN = [kind for kind in METHODS if kind.name.split(".")[0] != "access"]

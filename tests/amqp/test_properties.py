@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.amqp import wire
-from warren.amqp.fields import Field, decode_table
+from warren.amqp.fields import Field
 from warren.amqp.properties import Properties, PropertyPeek, decode_properties, encode_properties, peek_properties
+from warren.amqp.tables import decode_table
 from warren.errors import SyntaxRefused
 
 FULL = Properties(

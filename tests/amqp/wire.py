@@ -8,9 +8,10 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from warren.amqp.fields import Field, Table, encode_table
+from warren.amqp.fields import Field, Table
 from warren.amqp.methods import METHODS, Method
 from warren.amqp.properties import Properties
+from warren.amqp.tables import encode_table
 
 # Every byte string has exactly one such text: invalid UTF-8 comes in as escapes and goes out as it came.
 any_text = st.binary(max_size=255).map(lambda raw: raw.decode("utf-8", "surrogateescape"))

@@ -7,7 +7,8 @@ import pytest
 from tests.broker.harness import CAPABILITIES, Client, World, frame
 from warren.amqp import methods
 from warren.amqp.constants import PROTOCOL_HEADER
-from warren.amqp.fields import Table, encode_table, plain_table, table_of
+from warren.amqp.fields import Table, plain_table, table_of
+from warren.amqp.tables import encode_table
 from warren.broker.settings import Settings
 
 

@@ -18,9 +18,10 @@ from decimal import Decimal
 from typing import Final
 
 from warren.amqp import methods
-from warren.amqp.fields import check_table, decode_table, encode_table, plain_table, table_of
+from warren.amqp.fields import plain_table, table_of
 from warren.amqp.methods import METHODS, decode_method
 from warren.amqp.properties import Properties, decode_properties, encode_properties, peek_properties
+from warren.amqp.tables import check_table, decode_table, encode_table
 from warren.client.session import frame_of
 from warren.errors import AmqpError
 

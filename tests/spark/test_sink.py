@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 from tests.amqp.wire import SCALARS
 from tests.spark.broker_under_test import BrokerUnderTest, numbered
 from tests.spark.test_streams import read_table
-from warren.amqp.fields import Field, Table, decode_table, encode_table
+from warren.amqp.fields import Field, Table
+from warren.amqp.tables import decode_table, encode_table
 from warren.errors import WarrenError
 from warren.spark.encode import merge_headers
 from warren.spark.options import write_options

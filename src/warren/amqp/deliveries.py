@@ -24,7 +24,7 @@ from warren.amqp.constants import (
     FRAME_OVERHEAD,
     FRAME_PREFIX,
 )
-from warren.amqp.fields import Field, after_value, check_table, decode_table, plain
+from warren.amqp.fields import Field, plain
 from warren.amqp.numbers import write_u32
 from warren.amqp.properties import (
     APP_ID,
@@ -43,6 +43,7 @@ from warren.amqp.properties import (
     USER_ID,
 )
 from warren.amqp.stream_run import ARRIVED_AT
+from warren.amqp.tables import after_value, check_table, decode_table
 from warren.errors import FrameError
 
 # class(2) weight(2) body size(8) flags(2)

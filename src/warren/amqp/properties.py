@@ -8,9 +8,10 @@ from typing import Final
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.fields import Table, check_table, plain_table
+from warren.amqp.fields import Table, plain_table
 from warren.amqp.numbers import text_at
 from warren.amqp.reader import ArgumentReader
+from warren.amqp.tables import check_table
 from warren.amqp.writer import ArgumentWriter
 from warren.errors import SyntaxRefused
 

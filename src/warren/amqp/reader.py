@@ -5,8 +5,9 @@ from __future__ import annotations
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.fields import Table, decode_table
+from warren.amqp.fields import Table
 from warren.amqp.numbers import text_at
+from warren.amqp.tables import decode_table
 from warren.errors import NO_METHOD, FrameError, SyntaxRefused
 
 

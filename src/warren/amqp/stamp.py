@@ -12,7 +12,7 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i64_be
 from mypy_extensions import i64, u8
 
 from warren.amqp.constants import FRAME_END, FRAME_HEADER
-from warren.amqp.fields import Field, Table, after_value
+from warren.amqp.fields import Field, Table
 from warren.amqp.frames import body_of, content_frames, properties_span, rechannel
 from warren.amqp.numbers import write_u16, write_u32
 from warren.amqp.properties import (
@@ -27,6 +27,7 @@ from warren.amqp.properties import (
     decode_properties,
     encode_properties,
 )
+from warren.amqp.tables import after_value
 
 # Where the properties' flags stand in a content header frame, and how long a field of type `l` is beside its name.
 _FLAGS_AT: Final[i64] = 19

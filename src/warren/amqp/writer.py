@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
-from warren.amqp.fields import Table, encode_table
+from warren.amqp.fields import Table
 from warren.amqp.numbers import write_shortstr, write_u16, write_u32, write_u64
+from warren.amqp.tables import encode_table
 from warren.errors import SyntaxRefused
 
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from urllib.parse import quote_plus
 
-from warren.amqp.fields import encode_table
+from warren.amqp.tables import encode_table
 from warren.broker.exchanges.base import Binding
 from warren.broker.session.channel import Channel
 

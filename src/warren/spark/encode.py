@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from warren.amqp.deliveries import text_of
-from warren.amqp.fields import Field, Table, decode_table
+from warren.amqp.fields import Field, Table
 from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish
 from warren.amqp.properties import Properties, encode_properties
 from warren.amqp.publishes import Publishes
+from warren.amqp.tables import decode_table
 from warren.client.session import CHANNEL, frame_of
 from warren.errors import AmqpError, WarrenError
 from warren.spark.options import WriteOptions

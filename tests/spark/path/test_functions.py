@@ -13,7 +13,8 @@ import pytest
 from tests.spark.path.building import binding, definitions, exchange, queue, send
 from tests.spark.path.equality import difference, live_outcome, path_outcome
 from tests.spark.path.traffic import START
-from warren.amqp.fields import Field, encode_table
+from warren.amqp.fields import Field
+from warren.amqp.tables import encode_table
 from warren.broker.operate.definitions import DefinitionsError
 from warren.errors import WarrenError
 from warren.spark.path import simulation as simulation_module

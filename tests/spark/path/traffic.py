@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from warren.amqp.fields import Field, Table, encode_table
+from warren.amqp.fields import Field, Table
+from warren.amqp.tables import encode_table
 from warren.spark.path.consumers import Crew, read_crew
 
 START = 1_700_000_000_000

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.amqp.fields import Table, encode_table
+from warren.amqp.fields import Table
+from warren.amqp.tables import encode_table
 from warren.broker.message import Message
 from warren.broker.rules.setting_kinds import Kind
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from warren.amqp.fields import Field, Table, encode_table
+from warren.amqp.fields import Field, Table
+from warren.amqp.tables import encode_table
 from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
 from warren.broker.exchanges.key_hashing import HASH_BITS, hash_bytes, hash_text, mix
 from warren.broker.terms import erlang_binary

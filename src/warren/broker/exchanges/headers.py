@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from warren.amqp.fields import Field, Table, encode_table, type_name
+from warren.amqp.fields import Field, Table, type_name
+from warren.amqp.tables import encode_table
 from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
 from warren.broker.exchanges.targets import Targets
 from warren.broker.terms import erlang_value

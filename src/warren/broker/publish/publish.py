@@ -16,9 +16,9 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from warren.amqp.constants import BASIC_PUBLISH
-from warren.amqp.fields import decode_table
 from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
+from warren.amqp.tables import decode_table
 from warren.broker.consume.reply_to import REPLY_QUEUE, name_reply_address
 from warren.broker.exchanges.base import Envelope
 from warren.broker.exchanges.key_hashing import hash_bytes, mix

@@ -7,9 +7,10 @@ from typing import Final
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.fields import Field, Table, encode_table, field_of
+from warren.amqp.fields import Field, Table, field_of
 from warren.amqp.properties import Properties
 from warren.amqp.stamp import HeaderPlace, names_of_plain, with_more_headers
+from warren.amqp.tables import encode_table
 from warren.broker.message import Message, Obituary, Origin
 from warren.broker.queue.deadletter import REASON_REJECTED
 from warren.broker.rules.setting_kinds import is_short

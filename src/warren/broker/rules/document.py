@@ -5,7 +5,8 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Final
 
-from warren.amqp.fields import Table, decode_table, table_of
+from warren.amqp.fields import Table, table_of
+from warren.amqp.tables import decode_table
 from warren.errors import AmqpError, WarrenError
 
 # Names travel as short strings.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from warren.amqp.fields import Table, encode_table
+from warren.amqp.fields import Table
 from warren.amqp.methods import Method
+from warren.amqp.tables import encode_table
 from warren.broker.exchanges.base import Destination, Envelope, Exchange, ExchangeDecorator
 from warren.broker.queue.decorators import QueueDecorator
 from warren.broker.queue.queue import Queue

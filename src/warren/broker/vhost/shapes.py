@@ -8,7 +8,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from warren.amqp.fields import Table, encode_table, plain_table
+from warren.amqp.fields import Table, plain_table
+from warren.amqp.tables import encode_table
 from warren.broker.exchanges.base import Binding, Exchange
 from warren.broker.exchanges.types import create
 from warren.broker.rules import hashing

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.amqp.fields import DEPTH_MAX, Field, Table, depth_of, table_of
+from warren.amqp.fields import DEPTH_MAX, Field, Table, table_of
 from warren.amqp.frames import body_of, content_frames
 from warren.amqp.properties import TEXT_PROPERTIES, Properties, encode_properties
+from warren.amqp.tables import depth_of
 from warren.broker.message import Message, Origin
 from warren.broker.publish.republish import republish
 from warren.broker.queue.entry import Entry

@@ -16,8 +16,9 @@ from warren.amqp.constants import (
     PUBLISHER,
     STREAM_PORTS,
 )
-from warren.amqp.fields import Field, Table, decode_table, table_of
+from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.replies import frame
+from warren.amqp.tables import decode_table
 from warren.broker.rules.access import is_loopback
 from warren.broker.session.connection import Connection
 from warren.broker.session.numbering import Numbering

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from warren.amqp.deliveries import Deliveries
-from warren.amqp.fields import decode_table
 from warren.amqp.methods import BasicAck, QueueDeclare, QueueDeclareOk
+from warren.amqp.tables import decode_table
 from warren.broker.publish.x_death import origin_queue
 from warren.client.address import parse_uri
 from warren.client.connection import Client

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from warren.amqp.fields import Field, Table, decode_table
+from warren.amqp.fields import Field, Table
 from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.tables import decode_table
 from warren.errors import AmqpError
 from warren.spark.property_columns import fields_of
 
