@@ -20,7 +20,8 @@ from warren.broker.node import Node
 from warren.broker.operate import administer
 from warren.broker.rules.access import User
 from warren.broker.rules.hashing import SHA256
-from warren.config import Config, load
+from warren.config import Config
+from warren.config_loading import load
 from warren.errors import WarrenError
 from warren.server.loop import new_event_loop
 from warren.server.passwords import Passwords

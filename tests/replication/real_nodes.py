@@ -17,7 +17,7 @@ import pika
 import pytest
 import trustme
 
-from warren.config import load
+from warren.config_loading import load
 from warren.server.etcd import Etcd, EtcdError
 from warren.server.membership import nodes_of
 from warren.server.tls import etcd_context_of

@@ -16,7 +16,7 @@ import pytest
 from pika.credentials import ExternalCredentials
 
 from tests.replication.real_nodes import Certificates, Cluster, NodeProcess, needs_etcd, wait_for
-from warren.config import load
+from warren.config_loading import load
 from warren.errors import WarrenError
 from warren.server.origin import ClientOrigin
 from warren.server.peers import FOLLOW, VERSION, Greeting

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from warren.broker.settings import Settings
-from warren.config import Config, document, load
+from warren.config import Config, document
+from warren.config_loading import load
 from warren.errors import WarrenError
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.serving import run_warren
 
-from warren.config import load
+from warren.config_loading import load
 from warren.server.weaknesses import weaknesses
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 import click
 
 from warren.cli.output import json_option, show_rows
-from warren.config import Config, flag_of, help_of, load
+from warren.config import Config, flag_of, help_of
+from warren.config_loading import load
 from warren.errors import WarrenError
 from warren.server.etcd import Etcd
 from warren.server.folder import DataFolder

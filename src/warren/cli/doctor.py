@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from warren.cli.options import uri_option
-from warren.config import load
+from warren.config_loading import load
 from warren.server.weaknesses import weaknesses
 from warren.spark.doctor import Finding, examine
 

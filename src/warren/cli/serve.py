@@ -15,7 +15,8 @@ from typing import Final
 import click
 
 from warren.assembly import Assembly, name_of
-from warren.config import OPTIONS, Config, flag_of, help_of, load, take_over
+from warren.config import OPTIONS, Config, flag_of, help_of
+from warren.config_loading import load, take_over
 from warren.core import IS_COMPILED, describe_core
 from warren.errors import WarrenError
 from warren.server.collector import spare_everyone
