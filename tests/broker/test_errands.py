@@ -624,6 +624,32 @@ def test_a_queue_in_use_keeps_every_binding(slow: World) -> None:
     assert len(slow.vhost.bindings_to(slow.queue("q"))) == LOTS
 
 
+@pytest.mark.parametrize("asked", ["queue.delete", "exchange.delete", "queue.purge", "tx.commit"])
+def test_nothing_is_answered_on_a_channel_that_has_closed_meanwhile(slow: World, asked: str) -> None:
+    channel = much_bound(slow)
+    channel.declare("timed", x_consumer_timeout=1000)
+    channel.consume("timed")
+    publish_numbers(slow, "q", 1, LOTS)
+    if asked == "tx.commit":
+        channel.call(methods.TxSelect(), methods.TxSelectOk)
+        for _ in range(LOTS):
+            channel.publish("m", "q")
+    publish_numbers(slow, "timed", 1, 1)
+    channel.take()
+    questions = {
+        "queue.delete": methods.QueueDelete(queue="q"),
+        "exchange.delete": methods.ExchangeDelete(exchange="x"),
+        "queue.purge": methods.QueuePurge(queue="q"),
+        "tx.commit": methods.TxCommit(),
+    }
+    begin(channel, questions[asked])
+    # The consumer of the same channel holds its message for too long.
+    slow.node.tick(slow.node.now + 1000)
+    assert slow.node.errands.waiting
+    slow.flush()
+    assert channel.names() == ["channel.close"]
+
+
 def test_small_messages_are_handed_out_in_several_turns(world: World) -> None:
     channel = world.channel()
     channel.declare("q")

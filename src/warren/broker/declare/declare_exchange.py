@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warren.amqp import methods, replies
+from warren.amqp import methods
 from warren.amqp.fields import Field
 from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.pipeline import PIPELINE, PipelineExchange, input_arguments, input_of
@@ -101,26 +101,26 @@ def delete(channel: Channel, method: methods.ExchangeDelete) -> None:
         raise AccessRefused(f"deletion of system {resource('exchange', name, vhost.name)} not allowed")
     channel.check("exchange", name, "configure")
     exchange = vhost.exchanges.get(name)
-    answer = b"" if method.no_wait else replies.frame(channel.number, methods.ExchangeDeleteOk())
     if exchange is not None:
         if method.if_unused and exchange.bindings:
             raise PreconditionFailed(f"{resource('exchange', name, vhost.name)} in use")
-        vhost.begin_removal(ClientExchangeRemoval(channel, exchange, answer), channel.connection)
-    elif answer:
-        channel.connection.send(answer)
+        vhost.begin_removal(ClientExchangeRemoval(channel, exchange, method.no_wait), channel.connection)
+    elif not method.no_wait:
+        channel.answer(methods.ExchangeDeleteOk())
 
 
 class ClientExchangeRemoval(Removal):
-    def __init__(self, channel: Channel, exchange: Exchange, answer: bytes) -> None:
+    def __init__(self, channel: Channel, exchange: Exchange, no_wait: bool) -> None:
         super().__init__(channel.vhost, exchange)
-        self._connection = channel.connection
-        self._answer = answer
+        self._channel = channel
+        self._no_wait = no_wait
 
     def finish(self) -> None:
         super().finish()
-        self._connection.hold(self._connection.node.recorded)
-        if self._answer:
-            self._connection.send(self._answer)
+        connection = self._channel.connection
+        connection.hold(connection.node.recorded)
+        if not self._no_wait:
+            self._channel.answer(methods.ExchangeDeleteOk())
 
 
 def bind(channel: Channel, method: methods.ExchangeBind) -> None:

@@ -206,7 +206,7 @@ class ClientPurge(Purge):
         connection = self._channel.connection
         if self.queue.durable:
             connection.hold(connection.node.store.position)
-        if not self._no_wait and not self._channel.is_closed:
+        if not self._no_wait:
             self._channel.answer(methods.QueuePurgeOk(count_of(self.count)))
 
     def failed(self) -> bool:

@@ -52,9 +52,11 @@ class Browser(Consumer):
         self.no_wait = method.no_wait
 
     def begin(self) -> None:
-        """consume-ok, then what is there."""
-        self.has_begun = True
+        """consume-ok, then what is there; nothing for one that was cancelled while it waited."""
         channel = self.channel
+        if channel.consumers.get(self.tag) is not self:
+            return
+        self.has_begun = True
         if not self.no_wait:
             channel.answer(BasicConsumeOk(self.tag))
         self.queue.node.drain_soon(self.queue)
@@ -82,10 +84,7 @@ class AwaitingBrowser(Awaiting):
         self.browser = browser
 
     def reached(self) -> None:
-        browser = self.browser
-        channel = browser.channel
-        if not channel.is_closed and channel.consumers.get(browser.tag) is browser:
-            browser.begin()
+        self.browser.begin()
 
 
 def wants_to_browse(arguments: Table) -> bool:

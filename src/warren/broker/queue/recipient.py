@@ -30,7 +30,9 @@ class Recipient:
         self.consumers: dict[str, Consumer] = {}
 
     def answer(self, method: Method) -> None:
-        self.outlet.send(frame(self.number, method))
+        """Work may take several turns: on a channel that has closed meanwhile, nobody expects to hear of it."""
+        if not self.is_closed:
+            self.outlet.send(frame(self.number, method))
 
     def cancel_by_broker(self, consumer: Consumer) -> None:
         """The consumer's queue is gone, or no longer its to read."""

@@ -109,7 +109,7 @@ def _fill_in_names(channel: Channel, method: methods.Method) -> None:
 
 def _receive_while_closed(channel: Channel, method_id: i64) -> None:
     if method_id == CHANNEL_CLOSE:
-        channel.answer(methods.ChannelCloseOk())
+        channel.connection.send(frame(channel.number, methods.ChannelCloseOk()))
     elif method_id == CHANNEL_CLOSE_OK:
         channel.connection.forget_channel(channel)
 
