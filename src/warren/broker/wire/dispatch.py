@@ -122,9 +122,7 @@ def _handle(channel: Channel, method: methods.Method) -> None:
     class_id = method.id >> 16
     if class_id == 60:
         _handle_basic(channel, method)
-    elif class_id == 50:
-        _handle_definition(channel, method)
-    elif class_id == 40:
+    elif class_id == 50 or class_id == 40:
         _handle_definition(channel, method)
     else:
         _handle_channel(channel, method)
@@ -134,10 +132,7 @@ def _handle_definition(channel: Channel, method: methods.Method) -> None:
     """Whoever hears that something is declared, bound or gone may rely on it, also when another has just done it."""
     node = channel.connection.node
     recorded, topology = node.recorded, node.topology
-    if method.id >> 16 == 50:
-        _handle_queue(channel, method)
-    else:
-        _handle_exchange(channel, method)
+    _define(channel, method)
     if node.recorded != recorded:
         channel.connection.hold(node.recorded)
     elif isinstance(method, methods.QueueDeclare):
@@ -182,7 +177,7 @@ def _recover(channel: Channel, requeue: bool, answer: bytes) -> None:
     settle.recover(channel, answer)
 
 
-def _handle_queue(channel: Channel, method: methods.Method) -> None:
+def _define(channel: Channel, method: methods.Method) -> None:
     if isinstance(method, methods.QueueDeclare):
         declare_queue.declare(channel, method)
     elif isinstance(method, methods.QueueBind):
@@ -193,12 +188,7 @@ def _handle_queue(channel: Channel, method: methods.Method) -> None:
         declare_queue.purge(channel, method)
     elif isinstance(method, methods.QueueDelete):
         declare_queue.delete(channel, method)
-    else:
-        _refuse_unknown()
-
-
-def _handle_exchange(channel: Channel, method: methods.Method) -> None:
-    if isinstance(method, methods.ExchangeDeclare):
+    elif isinstance(method, methods.ExchangeDeclare):
         declare_exchange.declare(channel, method)
     elif isinstance(method, methods.ExchangeDelete):
         declare_exchange.delete(channel, method)
