@@ -28,7 +28,7 @@ from tests.store.stored_world import body_in, message_of
 from warren.amqp.fields import table_of
 from warren.broker.node import Node
 from warren.broker.operate import definitions
-from warren.broker.queue.outcome import Outcome
+from warren.broker.queue.outcome import TAKEN
 from warren.broker.settings import Settings
 from warren.broker.stream.stream import Stream
 from warren.replication import files, messages
@@ -242,7 +242,7 @@ class Leading:
             body = f"m{world.count}"
             world.ledger.published.add(body)
             queue = self.vhost.queues[random.choice(("q0", "q1"))]
-            assert self.broker.monitor.publish(queue, message_of(body + "." * random.randrange(80))) == Outcome.TAKEN
+            assert self.broker.monitor.publish(queue, message_of(body + "." * random.randrange(80))) == TAKEN
             self.waiting.append((self.store.position, "confirmed", body))
         elif chance < 0.7:
             world.count += 1

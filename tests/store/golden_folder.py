@@ -16,7 +16,7 @@ from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.message import Message, Origin
 from warren.broker.operate import administer
-from warren.broker.queue.outcome import Outcome
+from warren.broker.queue.outcome import TAKEN
 from warren.broker.rules.access import User
 from warren.store.compaction import compact
 from warren.store.definitions_recovery import recover_definitions
@@ -51,7 +51,7 @@ def message(number: int, keys: list[str], hidden: int = 0) -> Message:
 
 def publish(world: StoredWorld, made: Message, *names: str) -> None:
     for name in names:
-        assert world.node.monitor.publish(world.queue(name), made) == Outcome.TAKEN
+        assert world.node.monitor.publish(world.queue(name), made) == TAKEN
     world.settle_down()
 
 

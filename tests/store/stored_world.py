@@ -17,7 +17,7 @@ from warren.broker.message import Message, Origin
 from warren.broker.node import Node
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.errands import UNITS
-from warren.broker.queue.outcome import Outcome
+from warren.broker.queue.outcome import FAILED, REFUSED
 from warren.broker.queue.publishers import key_of
 from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
@@ -147,7 +147,7 @@ class StoredWorld:
             queue = self.queue(name)
             if number is not None:
                 queue.backing.begin_together()
-            assert self.node.monitor.publish(queue, message) not in (Outcome.REFUSED, Outcome.FAILED)
+            assert self.node.monitor.publish(queue, message) not in (REFUSED, FAILED)
             if number is not None:
                 queue.note_publisher(key_of(body[0]), number, message)
         return message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final
 
 TAKEN: Final = 1
@@ -19,17 +18,3 @@ SCHEDULED: Final = 6
 REFUSED: Final = 7
 # The queue itself broke over it.
 FAILED: Final = 8
-
-
-class Outcome(IntEnum):
-    """The same by name. The path of a message uses the numbers: compiled they cost nothing, a member of an enum is
-    looked up by its name each time, which made a fan-out to ten queues take twice as long."""
-
-    TAKEN = TAKEN
-    DISPLACING = DISPLACING
-    DELIVERED = DELIVERED
-    DISCARDED = DISCARDED
-    DUPLICATE = DUPLICATE
-    SCHEDULED = SCHEDULED
-    REFUSED = REFUSED
-    FAILED = FAILED

@@ -21,11 +21,11 @@ from warren.amqp.frames import body_of, content_frames
 from warren.broker.exchanges.delayed import DELAY_HEADER
 from warren.broker.message import NEVER, Message, Origin
 from warren.broker.publish.x_death import record_death
+from warren.broker.queue import outcome as outcomes
 from warren.broker.queue.deadletter import REASON_EXPIRED, REASON_MAXLEN, DeadLetter, DeathListener
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import is_expired
 from warren.broker.queue.fifo import FifoQueue
-from warren.broker.queue.outcome import Outcome
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule
 from warren.broker.queue.stream_log import StreamRecord
@@ -110,9 +110,9 @@ class _Unentered(Observer):
         self.rows: list[tuple[Queue, str, str]] = []
 
     def queued(self, queue: Queue, outcome: int) -> None:
-        if outcome == Outcome.REFUSED:
+        if outcome == outcomes.REFUSED:
             self.rows.append((queue, events.REFUSED, REASON_MAXLEN))
-        elif outcome == Outcome.DUPLICATE:
+        elif outcome == outcomes.DUPLICATE:
             self.rows.append((queue, events.DROPPED, DUPLICATE))
 
 
