@@ -19,6 +19,7 @@ from warren.amqp.constants import (
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.replies import frame
 from warren.amqp.tables import decode_table
+from warren.broker.queue.outlet import RUNNING, STARTING
 from warren.broker.rules.access import is_loopback
 from warren.broker.session.connection import Connection
 from warren.broker.session.numbering import Numbering
@@ -56,11 +57,10 @@ _NOTHING_SAID: Final = b"\x00\x00\x00\x00"
 # As logins are counted by it.
 _PROTOCOL: Final = "amqp091"
 
-_STARTING: Final = "starting"
+# Between the first stage of a connection and its second.
 _AUTHENTICATING: Final = "securing"
 _TUNING: Final = "tuning"
 _OPENING: Final = "opening"
-_OPEN: Final = "running"
 
 
 class Handshake:
@@ -136,11 +136,11 @@ class Handshake:
         return method
 
     def handle(self, method: methods.Method) -> None:
-        if isinstance(method, methods.ConnectionClose) and self.connection.intake.state == _OPEN:
+        if isinstance(method, methods.ConnectionClose) and self.connection.intake.state == RUNNING:
             self.connection.closed_by_client()
-        elif isinstance(method, methods.ConnectionUpdateSecret) and self.connection.intake.state == _OPEN:
+        elif isinstance(method, methods.ConnectionUpdateSecret) and self.connection.intake.state == RUNNING:
             self._update_secret()
-        elif isinstance(method, methods.ConnectionStartOk) and self.connection.intake.state == _STARTING:
+        elif isinstance(method, methods.ConnectionStartOk) and self.connection.intake.state == STARTING:
             self._start_ok(method)
         elif isinstance(method, methods.ConnectionTuneOk) and self.connection.intake.state == _TUNING:
             self._tune_ok(method)
@@ -151,7 +151,7 @@ class Handshake:
 
     def may_tell(self, error: AmqpError) -> bool:
         """Before login only a refused login is told, and only to clients that asked to be told."""
-        if self.connection.intake.state == _OPEN:
+        if self.connection.intake.state == RUNNING:
             return True
         if isinstance(error, LoginRefused):
             return self.connection.can("authentication_failure_close")
@@ -173,7 +173,7 @@ class Handshake:
             self._log_in(connection.tls_subject, is_known)
             return
         if method.mechanism not in connection.node.settings.mechanisms:
-            self.connection.intake.state = _STARTING
+            self.connection.intake.state = STARTING
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
@@ -264,7 +264,7 @@ class Handshake:
         node.check_user_connection_limit(connection)
         if not node.access.may_access_vhost(connection.user, name):
             raise NotAllowed(f"access to vhost '{name}' refused for user '{connection.user}'")
-        self.connection.intake.state = _OPEN
+        self.connection.intake.state = RUNNING
         connection.numbering = Numbering.of(connection.user, connection.client_properties)
         connection.opened(vhost)
         connection.wire.opened()
