@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 from zlib import crc32
 
-from warren.broker.world import Login
+from warren.broker.world import Login, NoWire
 
 _log: Final = logging.getLogger("warren.path")
 
@@ -51,7 +51,7 @@ class StillHost:
             _log.log(level, "%s", text)
 
 
-class DeafWire:
+class DeafWire(NoWire):
     """Keeps what was written until somebody takes it, and rings; once hushed, forgets it."""
 
     def __init__(self) -> None:
@@ -65,15 +65,6 @@ class DeafWire:
         self._written.append(data)
         if self._ring is not None:
             self._ring()
-
-    def opened(self) -> None:
-        pass
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
     def close(self, farewell: bytes) -> None:
         self._written.append(farewell)
