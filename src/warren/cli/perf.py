@@ -74,10 +74,7 @@ def command(name: str, workload: Workload, about: str, *own: Decorator, **fixed:
     def called(**given: Any) -> None:
         run(name, workload, {**fixed, **given})
 
-    function: Callable[..., None] = called
-    for option in reversed([*own, *SHARED]):
-        function = option(function)
-    perf.command(name, help=about)(function)
+    perf.command(name, help=about)(together(*own, *SHARED)(called))
 
 
 def size(default: int) -> Decorator:
@@ -108,76 +105,75 @@ def in_flight(default: int) -> Decorator:
     )
 
 
-def acks(every: int, prefetch: int) -> Decorator:
+def together(*options: Decorator) -> Decorator:
+    """Several as one, shown in this order."""
+
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        function = click.option(
-            "--prefetch", type=COUNT, default=prefetch, show_default=True, help="Most unacknowledged; 0 is no limit."
-        )(function)
-        return click.option(
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def acks(every: int, prefetch: int) -> Decorator:
+    return together(
+        click.option(
             "--ack-every",
             type=COUNT,
             default=every,
             show_default=True,
             help="Deliveries for each acknowledgement; 0 consumes without any.",
-        )(function)
-
-    return decorate
+        ),
+        click.option(
+            "--prefetch", type=COUNT, default=prefetch, show_default=True, help="Most unacknowledged; 0 is no limit."
+        ),
+    )
 
 
 def queues(default: int) -> Decorator:
     return click.option("--queues", type=click.IntRange(1, 999), default=default, show_default=True, help="Queues.")
 
 
-def duration(function: Callable[..., None]) -> Callable[..., None]:
-    function = click.option(
-        "--messages", type=COUNT, default=0, help="Publish this many and wait for all, instead of --seconds."
-    )(function)
-    return timed(function)
-
-
-def timed(function: Callable[..., None]) -> Callable[..., None]:
-    function = click.option(
+timed: Final = together(
+    click.option("--seconds", type=SECONDS, default=5.0, show_default=True, help="Seconds to measure."),
+    click.option(
         "--warmup", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds before, not measured."
-    )(function)
-    return click.option("--seconds", type=SECONDS, default=5.0, show_default=True, help="Seconds to measure.")(function)
-
-
+    ),
+)
+duration: Final = together(
+    timed,
+    click.option("--messages", type=COUNT, default=0, help="Publish this many and wait for all, instead of --seconds."),
+)
 persistent: Final = click.option("--persistent", is_flag=True, help="Persistent messages in durable queues.")
-
-
-def message_options(function: Callable[..., None]) -> Callable[..., None]:
-    function = click.option("--all-properties", is_flag=True, help="All fourteen properties and some headers.")(
-        function
-    )
-    function = click.option(
-        "--ttl", type=COUNT, default=0, help="Milliseconds that each message may wait, said by itself; 0 is for ever."
-    )(function)
-    function = click.option(
+message_options: Final = together(
+    click.option("--queue-type", type=click.Choice(["classic", QUORUM, STREAM]), help="Type of the queues."),
+    click.option(
         "--priorities",
         type=click.IntRange(0, 255),
         default=0,
         help="Queues with so many priorities, which messages have in turn.",
-    )(function)
-    return click.option("--queue-type", type=click.Choice(["classic", QUORUM, STREAM]), help="Type of the queues.")(
-        function
-    )
+    ),
+    click.option(
+        "--ttl", type=COUNT, default=0, help="Milliseconds that each message may wait, said by itself; 0 is for ever."
+    ),
+    click.option("--all-properties", is_flag=True, help="All fourteen properties and some headers."),
+)
 
 
 def asking(default: int) -> Decorator:
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        function = click.option(
+    return together(
+        click.option("--connections", "publishers", type=POSITIVE, default=default, show_default=True, help="Who ask."),
+        click.option(
             "--at-once",
             "in_flight",
             type=COUNT,
             default=1,
             show_default=True,
             help="Of them, how many ask at a time, taking turns; 0 is all.",
-        )(timed(function))
-        return click.option(
-            "--connections", "publishers", type=POSITIVE, default=default, show_default=True, help="Who ask."
-        )(function)
-
-    return decorate
+        ),
+        timed,
+    )
 
 
 command(

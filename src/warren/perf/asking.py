@@ -24,9 +24,9 @@ from warren.client.connection import READ_BYTES, Client
 from warren.client.session import CHANNEL, Received, Session, frame_of, refusal
 from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
-from warren.perf.measure import Figures, Watch, measure
+from warren.perf.measure import Figures, Watch, measure_rounds
 from warren.perf.plan import Plan
-from warren.perf.workers import ENDING, MEASURING, Board, Starter, Workers
+from warren.perf.workers import ENDING, MEASURING, Board, Starter
 
 IDLE_MS: Final = 50
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
@@ -227,10 +227,7 @@ def _work(steps_of: Steps, plan: Plan, board: Board, starter: Starter) -> Histog
 
 
 def _run(steps_of: Steps, plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:
-    # A broker that refuses us should say so before any process is started.
-    with Client(plan.target), Workers(plan, [partial(_work, steps_of)]) as workers:
-        run = measure(workers, plan, pids, watch)
-    return run.of_rounds("rounds")
+    return measure_rounds("rounds", partial(_work, steps_of), plan, pids, watch)
 
 
 get: Final = partial(_run, get_steps)

@@ -18,10 +18,10 @@ from warren.client.connection import READ_BYTES, Client, connect
 from warren.client.session import Credentials, Received, Session, frame_of, refusal
 from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
-from warren.perf.measure import Figures, Watch, measure
+from warren.perf.measure import Figures, Watch, measure_rounds
 from warren.perf.plan import Plan
 from warren.perf.processes import cpu_seconds, resident_bytes
-from warren.perf.workers import ENDING, MEASURING, Board, Starter, Workers
+from warren.perf.workers import ENDING, MEASURING, Board, Starter
 
 IDLE_MS: Final = 50
 # How long connections stay idle while the broker's CPU time is looked at.
@@ -100,10 +100,7 @@ def churn_workers(plan: Plan, board: Board, starter: Starter) -> Histogram:
 
 
 def churn(plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:
-    # A broker that refuses us should say so before any process is started.
-    with Client(plan.target), Workers(plan, [churn_workers]) as workers:
-        run = measure(workers, plan, pids, watch)
-    return run.of_rounds("opened")
+    return measure_rounds("opened", churn_workers, plan, pids, watch)
 
 
 def idle(plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from warren.client.connection import Client
 from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
 from warren.perf.processes import busy_seconds, cpu_seconds
-from warren.perf.workers import ENDING, MEASURING, Board, Workers
+from warren.perf.workers import ENDING, MEASURING, Board, Job, Workers
 
 TICK: Final = 0.05
 # A run of so many messages that gets no further for this long has lost some.
@@ -91,6 +92,13 @@ def measure(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> 
         _let_consumers_catch_up(board, plan)
     times = workers.finish()
     return Measured(first, last, times, board.published, board.confirmed, board.consumed, tuple(pids))
+
+
+def measure_rounds(name: str, job: Job, plan: Plan, pids: Sequence[int], watch: Watch) -> Figures:
+    """A run of one worker, who counts how often it went round."""
+    # A broker that refuses us should say so before any process is started.
+    with Client(plan.target), Workers(plan, [job]) as workers:
+        return measure(workers, plan, pids, watch).of_rounds(name)
 
 
 def _time_out(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> tuple[Moment, Moment]:
