@@ -45,6 +45,9 @@ class Item:
             raise self.error(key, "must be a string")
         return value
 
+    def texts(self, *keys: str) -> list[str]:
+        return [self.text(key) for key in keys]
+
     def text_or(self, key: str, default: str) -> str:
         return default if self.fields.get(key) is None else self.text(key)
 

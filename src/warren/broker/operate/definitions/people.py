@@ -72,9 +72,7 @@ class Permissions(Section):
         return _check_rights(item, names, ("configure", "write", "read"))
 
     def apply(self, item: Item, node: Node) -> None:
-        administer.set_permission(
-            node, item.text("user"), item.text("vhost"), item.text("configure"), item.text("write"), item.text("read")
-        )
+        administer.set_permission(node, *item.texts("user", "vhost", "configure", "write", "read"))
 
     def export(self, node: Node, vhost: str | None) -> Iterable[dict[str, object]]:
         rights = node.access.permissions
@@ -87,9 +85,7 @@ class TopicPermissions(Section):
         return _check_rights(item, names, ("write", "read"))
 
     def apply(self, item: Item, node: Node) -> None:
-        administer.set_topic_permission(
-            node, item.text("user"), item.text("vhost"), item.text("exchange"), item.text("write"), item.text("read")
-        )
+        administer.set_topic_permission(node, *item.texts("user", "vhost", "exchange", "write", "read"))
 
     def export(self, node: Node, vhost: str | None) -> Iterable[dict[str, object]]:
         rights = node.access.topic_permissions
