@@ -339,6 +339,27 @@ def test_a_value_that_cannot_be_is_refused_as_in_a_declaration(api: Asking) -> N
     assert (answer.status, "value_negative" in answer.json["reason"]) == (400, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("x-archive", True, "this broker keeps nothing on disk"),
+        ("x-stream-max-segment-size-bytes", 3_000_000_001, "Exceeded max value"),
+        ("x-stream-filter-size-bytes", 256, "Invalid value"),
+    ],
+)
+def test_what_no_stream_can_be_declared_with_none_can_be_given(name: str, value: object, reason: str) -> None:
+    wanted = {"arguments": {"x-queue-type": "stream", name: value}}
+    with Broker(http=True) as broker:
+        api = Asking(broker)
+        api.put("/api/queues/%2F/s", {"durable": True, "arguments": {"x-queue-type": "stream"}})
+        refusals = [
+            api.ask("PATCH", "/api/queues/%2F/s", wanted),
+            api.ask("PUT", "/api/queues/%2F/other", {"durable": True, **wanted}),
+        ]
+        assert api.get("/api/queues/%2F/s").json["arguments"] == {"x-queue-type": "stream"}
+    assert [(answer.status, reason in answer.json["reason"]) for answer in refusals] == [(400, True), (400, True)]
+
+
 def fill(broker: Broker, queue: str, count: int) -> None:
     """Many messages quickly: one client that does not wait for each."""
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:

@@ -17,12 +17,12 @@ from warren.broker.queue.settling import Purge
 from warren.broker.rules.arguments import (
     check_queue_arguments,
     check_queue_equivalence,
+    check_stream_arguments,
     compare_flag,
     queue_type,
     resource,
 )
-from warren.broker.rules.queue_settings import CLASSIC, QUORUM, arguments_of, stream_size_problem
-from warren.broker.rules.setting_kinds import integer
+from warren.broker.rules.queue_settings import CLASSIC, QUORUM
 from warren.broker.vhost.sweeps import Removal
 from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed, SoftError
 
@@ -99,7 +99,7 @@ def _active(channel: Channel, method: methods.QueueDeclare, name: str) -> Queue:
     type_ = queue_type(arguments)
     check_queue_arguments(arguments, type_, name, vhost.name)
     _check_type(type_, name, vhost.name, durable, method, server_named)
-    _check_archive(channel, name, arguments)
+    check_stream_arguments(arguments, name, vhost.name, vhost.node.store.can_archive)
     _check_dead_letter_rights(channel, name, method.arguments)
     vhost.check_queue_limit(name)
     owner = channel.connection if method.exclusive else None
@@ -130,20 +130,6 @@ def _check_type(
         raise PreconditionFailed(f"invalid property 'exclusive-owner' for {what}")
     if not durable:
         raise PreconditionFailed(f"invalid property 'non-durable' for {what}")
-    for setting in arguments_of(type_):
-        field = method.arguments.get(setting.argument)
-        problem = "" if field is None else stream_size_problem(setting.argument, integer(field))
-        if problem:
-            raise PreconditionFailed(problem)
-
-
-def _check_archive(channel: Channel, name: str, arguments: Table) -> None:
-    field = arguments.get("x-archive")
-    if field is not None and field.value is True and not channel.connection.node.store.can_archive:
-        what = resource("queue", name, channel.vhost.name)
-        raise PreconditionFailed(
-            f"invalid arg 'x-archive' for {what}: this broker keeps nothing on disk, start it with a data folder"
-        )
 
 
 def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> None:

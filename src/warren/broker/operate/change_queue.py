@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warren.amqp.fields import Field, Table
-from warren.broker.rules.arguments import check_queue_arguments, queue_type
+from warren.broker.rules.arguments import check_queue_arguments, check_stream_arguments, queue_type
 from warren.broker.rules.queue_settings import ARGUMENTS
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def differences(queue: Queue, wanted: Table) -> list[Difference]:
 def change(vhost: VHost, queue: Queue, wanted: Table) -> list[Difference]:
     """What is different. Nothing changes if anything stands against it; AmqpError if a value cannot be."""
     check_queue_arguments(wanted, queue.type, queue.name, queue.vhost)
+    check_stream_arguments(wanted, queue.name, queue.vhost, vhost.node.store.can_archive)
     found = differences(queue, wanted)
     if not found or any(difference.obstacle for difference in found):
         return found

@@ -8,7 +8,15 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from warren.amqp.fields import Field, Table, type_name
-from warren.broker.rules.queue_settings import ARGUMENTS, CLASSIC, QUORUM, SETTINGS, STREAM, arguments_of
+from warren.broker.rules.queue_settings import (
+    ARGUMENTS,
+    CLASSIC,
+    QUORUM,
+    SETTINGS,
+    STREAM,
+    arguments_of,
+    stream_size_problem,
+)
 from warren.broker.rules.setting_kinds import integer, is_integer, is_short
 from warren.errors import PreconditionFailed
 
@@ -47,6 +55,21 @@ def check_queue_arguments(arguments: Table, type_: str, name: str, vhost: str) -
     for key in arguments:
         if key in ARGUMENTS and ARGUMENTS[key] not in known:
             raise PreconditionFailed(f"invalid arg '{key}' for {what} of queue type rabbit_{type_}_queue")
+
+
+def check_stream_arguments(arguments: Table, name: str, vhost: str, can_archive: bool) -> None:
+    """What RabbitMQ finds out only when it makes the stream, and what needs files."""
+    for setting in arguments_of(STREAM):
+        field = arguments.get(setting.argument)
+        problem = "" if field is None else stream_size_problem(setting.argument, integer(field))
+        if problem:
+            raise PreconditionFailed(problem)
+    archive = arguments.get("x-archive")
+    if archive is not None and archive.value is True and not can_archive:
+        what = resource("queue", name, vhost)
+        raise PreconditionFailed(
+            f"invalid arg 'x-archive' for {what}: this broker keeps nothing on disk, start it with a data folder"
+        )
 
 
 def check_queue_equivalence(now: Table, before: Table, type_: str, name: str, vhost: str) -> None:
