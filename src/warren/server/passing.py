@@ -60,9 +60,9 @@ class Passage:
     def open(self) -> None:
         """Raises WarrenError when a port is taken, or a certificate cannot be read."""
         config = self._config
-        self._serve(config.amqp_port, self._gate, self._pass_client, None)
+        self._serve(config.amqp_port, self._gate, self._pass_on, None)
         if config.has_tls:
-            self._serve(config.tls_port, self._gate, self._pass_client, context_of(config))
+            self._serve(config.tls_port, self._gate, self._pass_on, context_of(config))
         if config.http_port >= 0:
             secure = http_context_of(config) if config.http_tls else None
             self._serve(config.http_port, self._http_gate, self._answer_http, secure)
@@ -71,8 +71,25 @@ class Passage:
         if context is not None:
             self._contexts.append(context)
 
+        async def attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
+            try:
+                await answer(reader, writer)
+            except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, RuntimeError) as error:
+                # The last is uvloop's, of a connection that has gone.
+                log.debug("a client was neither passed on nor answered: %s", error)
+            except asyncio.CancelledError:
+                # The client is let go of below; nobody waits for this task but who cancelled it.
+                writer.transport.abort()
+            finally:
+                self._tasks.discard(task)
+                self._passed.pop(task, None)
+                writer.close()
+
         def met(_: Visitor) -> asyncio.StreamReaderProtocol:
-            return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_PIECE), answer)
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_PIECE), attend)
 
         for each in bind(self._config.host, port):
             self._entrances.append(gate.open(each, met, context))
@@ -97,23 +114,6 @@ class Passage:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- AMQP ------------------------------------------------------------------------------------------------------
-
-    async def _pass_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            await self._pass_on(reader, writer)
-        except (OSError, EOFError, TimeoutError, RuntimeError) as error:
-            # The last is uvloop's, of a connection that has gone.
-            log.debug("a client could not be passed on: %s", error)
-        except asyncio.CancelledError:
-            # The client is let go of below; nobody waits for this task but who cancelled it.
-            writer.transport.abort()
-        finally:
-            self._tasks.discard(task)
-            self._passed.pop(task, None)
-            writer.close()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_ELECTION):
@@ -154,19 +154,10 @@ class Passage:
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
     async def _answer_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._response(head))
-                await writer.drain()
-        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
-            log.debug("a request was not understood: %s", error)
-        finally:
-            self._tasks.discard(task)
-            writer.close()
+        async with asyncio.timeout(_PATIENCE):
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(self._response(head))
+            await writer.drain()
 
     def _response(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")
