@@ -6,13 +6,15 @@ import pytest
 
 from tests.broker.harness import ChannelClient, World
 from warren.amqp import methods
-from warren.amqp.fields import table_of
+from warren.amqp.fields import plain_table, table_of
 from warren.amqp.frames import content_frames, method_frame
 from warren.amqp.methods import encode_method
 from warren.amqp.properties import Properties, encode_properties
+from warren.broker.operate import administer
 from warren.broker.queue.store import Store
 from warren.broker.session.channel import Channel
 from warren.broker.session.interceptors import Interceptor
+from warren.broker.session.tracer import Tracer
 from warren.broker.watch.journey import Journey
 from warren.broker.watch.rehearsal import rehearse
 from warren.errors import PreconditionFailed
@@ -251,6 +253,36 @@ def test_a_message_held_back_is_scheduled_not_dropped(world: World) -> None:
     journey = only_journey(world)
     assert (journey.outcome, journey.queues) == ("scheduled", [])
     assert texts(journey, "queue") == ["it waits in the schedule of exchange 'later', as number 1"]
+
+
+class Routes(Tracer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[list[str]] = []
+
+    def routed(self, queues: list[str]) -> None:
+        self.told.append(queues)
+
+
+def test_nobody_takes_a_schedule_for_a_queue(world: World) -> None:
+    tracer = Routes()
+    world.node.install_tracer(tracer)
+    administer.set_tracing(world.node, "/", True)
+    channel = world.channel()
+    channel.declare("firehose")
+    channel.bind("firehose", "amq.rabbitmq.trace", "publish.later")
+    arguments = table_of({"x-delayed-type": "direct"})
+    channel.call(
+        methods.ExchangeDeclare(exchange="later", type="x-delayed-message", arguments=arguments),
+        methods.ExchangeDeclareOk,
+    )
+    held_back = Properties(headers=table_of({"x-delay": 1000}))
+    channel.publish("m", "k", "later", properties=held_back)
+    assert tracer.told == [[]]
+    assert plain_table(channel.got("firehose").received.properties.headers or {})["routed_queues"] == []
+    journey = rehearse(world.node.watch, world.vhost, "guest", "later", "k", held_back)
+    assert (journey.outcome, journey.queues) == ("would be scheduled", [])
+    assert texts(journey, "queue") == ["it would wait in the schedule of exchange 'later', with 1 others"]
 
 
 def test_a_confirm_that_waits_for_the_disk_is_told_when_it_comes(world: World) -> None:

@@ -16,7 +16,6 @@ from warren.amqp.tables import depth_of
 from warren.broker.message import Message, Origin
 from warren.broker.publish.republish import republish
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.queue import Queue
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -26,9 +25,9 @@ TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 _INT_MAX: Final = 2**31 - 1
 
 
-def trace_publish(channel: Channel, message: Message, queues: list[Queue]) -> None:
+def trace_publish(channel: Channel, message: Message, queues: list[str]) -> None:
     headers = _headers(channel, message)
-    headers["routed_queues"] = Field("A", [Field("S", queue.name) for queue in queues])
+    headers["routed_queues"] = Field("A", [Field("S", queue) for queue in queues])
     _send(channel.vhost, f"publish.{message.origin.exchange}", headers, message)
 
 

@@ -39,7 +39,10 @@ def rehearse(watch: Watch, vhost: VHost, user: str, exchange: str, key: str, pro
         connection.lost()
     for queue in delivery.queues:
         journey.note("queue", _prospect(queue))
-    journey.outcome = "would be routed" if delivery.queues else "would be dropped, or returned if mandatory"
+    is_held_back = any(queue.is_schedule for queue in delivery.queues)
+    journey.outcome = "would be dropped, or returned if mandatory"
+    if delivery.queues:
+        journey.outcome = "would be scheduled" if is_held_back else "would be routed"
     return journey
 
 
@@ -56,5 +59,7 @@ class _Rehearsing(Watcher):
 
 
 def _prospect(queue: Queue) -> str:
+    if queue.is_schedule:
+        return f"it would wait in the schedule of exchange '{queue.name}', with {queue.backing.length} others"
     held = f"'{queue.name}' holds {queue.backing.length} messages and has {queue.consumers.count} consumers"
     return "; ".join([held, *limits_of(queue)])

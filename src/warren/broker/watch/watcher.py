@@ -165,12 +165,14 @@ class Watcher(Observer):
     def routed(self, exchange: Exchange, message: Message, envelope: Envelope, queues: list[Queue]) -> None:
         latency = self._watch.latency
         channel = self._channel
+        # A schedule is part of its exchange: there is no queue of that name.
+        names = [queue.name for queue in queues if not queue.is_schedule]
         if self._tracer is not None:
-            self._tracer.routed([queue.name for queue in queues])
+            self._tracer.routed(names)
         if self._journey is not None:
             note_route(self._journey, channel.vhost.exchanges, exchange, envelope, queues)
         if channel.vhost.tracing:
-            trace_publish(channel, message, queues)
+            trace_publish(channel, message, names)
         if latency.wanted > 0 and channel.transaction is None:
             latency.follow(queues, arrival(channel))
 

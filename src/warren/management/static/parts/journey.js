@@ -28,6 +28,7 @@ const OUTCOMES = {
   routed: "good",
   scheduled: "good",
   "would be routed": "good",
+  "would be scheduled": "good",
   returned: "warn",
   dropped: "warn",
   "rolled back": "warn",
