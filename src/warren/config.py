@@ -181,6 +181,7 @@ class Config:
     stream_port: int = option(
         "Port on which a follower serves readers of streams from its own files; -1 none.", -1, low=-1, high=65535
     )
+    stream_tls: bool = option("Whether that port speaks TLS, with `tls_cert`.", False)
     advertise: str = option("Host by which other nodes and clients reach this one; empty is `host`.", "")
     min_in_sync: int = option("Nodes that must have a message, this one counted, or publishers are blocked.", 1, low=1)
     lease_seconds: int = option(

@@ -24,8 +24,8 @@ _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": Fa
 _IN_CLUSTER: Final = {"name": "cluster"} | {
     name: name
     for name in (
-        "etcd", "etcd_ca", "etcd_cert", "etcd_key", "replication_port", "stream_port", "advertise", "min_in_sync",
-        "lease_seconds",
+        "etcd", "etcd_ca", "etcd_cert", "etcd_key", "replication_port", "stream_port", "stream_tls", "advertise",
+        "min_in_sync", "lease_seconds",
     )
 }  # fmt: skip
 
@@ -163,7 +163,8 @@ def _check_together(config: Config) -> None:
         raise WarrenError("etcd_key needs etcd_cert: the certificate that etcd is shown")
     if (config.etcd_ca or config.etcd_cert) and not config.has_etcd_tls:
         raise WarrenError("etcd_ca and etcd_cert need an address in etcd that begins with https://")
-    if config.http_tls and not config.has_tls:
-        raise WarrenError("http_tls needs tls_cert: without a certificate there is no TLS")
+    for name in ("http_tls", "stream_tls"):
+        if getattr(config, name) and not config.has_tls:
+            raise WarrenError(f"{name} needs tls_cert: without a certificate there is no TLS")
     if not config.has_tls and (config.tls_key or config.tls_ca):
         raise WarrenError("tls_key and tls_ca need tls_cert: without a certificate there is no TLS")

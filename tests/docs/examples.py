@@ -5,8 +5,8 @@
     ```console             every `$ command` is run, and must print what stands below it (... is any text)
     ```sh                  run as a whole
 
-`warren serve` runs on until the end of the document, on free ports: 5672 and 15672 stand for them. Blocks of any other
-kind (text, py, ...) are for reading only.
+`warren serve` runs on until the end of the document, on free ports: 5672 and 15672 stand for them, and 25700 to 25799
+for a hundred more. Blocks of any other kind (text, py, ...) are for reading only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from tests.cli.serving import Serving, environment
 
@@ -30,6 +32,9 @@ _RUN = {"python", "console", "sh"}
 _SAVED = {"python", "toml", "json", "yaml"}
 _SERVE = "warren serve"
 _AMQP_PORT, _HTTP_PORT = "5672", "15672"
+_MORE_PORTS = re.compile(r"\b257(\d\d)\b")
+# Below those that the system gives away by itself.
+_HUNDREDS = range(110, 320)
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,39 @@ def blocks_in(document: Path) -> list[Block]:
     ]
 
 
+class FreePorts:
+    """A hundred in a row that nobody listens on, all of them this document's: another would find the last one taken."""
+
+    def __init__(self) -> None:
+        for self.hundred in Random().sample(_HUNDREDS, len(_HUNDREDS)):
+            self._guard = _bound(self.hundred * 100 + 99)
+            if self._guard is not None and all(map(_is_free, range(self.hundred * 100, self.hundred * 100 + 99))):
+                return
+            self.close()
+        raise AssertionError("there are no hundred free ports in a row")
+
+    def close(self) -> None:
+        if self._guard is not None:
+            self._guard.close()
+
+
+def _bound(port: int) -> socket.socket | None:
+    made = socket.socket()
+    try:
+        made.bind(("127.0.0.1", port))
+    except OSError:
+        made.close()
+        return None
+    return made
+
+
+def _is_free(port: int) -> bool:
+    made = _bound(port)
+    if made is not None:
+        made.close()
+    return made is not None
+
+
 class Reader:
     """Somebody who does what a document says, in a folder of their own."""
 
@@ -64,6 +102,7 @@ class Reader:
         for name, module in (("warren", "-m warren"), ("pytest", "-m pytest -p no:cacheprovider"), ("python", "")):
             self._install(name, module)
         self._serving: Serving | None = None
+        self._free: FreePorts | None = None
 
     def _install(self, name: str, module: str) -> None:
         """The commands of the environment under test, whatever else is installed on this machine."""
@@ -78,6 +117,8 @@ class Reader:
                 os.kill(int(path.read_text()), signal.SIGKILL)
         if self._serving is not None:
             self._serving.__exit__(None, None, None)
+        if self._free is not None:
+            self._free.close()
 
     def do(self, block: Block) -> None:
         if block.name:
@@ -120,6 +161,9 @@ class Reader:
     def _with_ports(self, text: str) -> str:
         for own, shown in self._ports():
             text = re.sub(rf"\b{shown}\b", own, text)
+        if _MORE_PORTS.search(text):
+            self._free = self._free or FreePorts()
+            text = _MORE_PORTS.sub(rf"{self._free.hundred}\1", text)
         return text
 
     def _run(self, command: list[str]) -> str:

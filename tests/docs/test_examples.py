@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import Reader, blocks_in, commands_in, matches
+from tests.docs.examples import Block, Reader, blocks_in, commands_in, matches
 
 ROOT = Path(__file__).parents[2]
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -99,6 +99,23 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 def test_a_command_goes_on_after_a_backslash_and_owns_the_lines_below_it() -> None:
     assert commands_in("$ one \\\n  more\nout\n$ two\n") == [("one   more", "out\n"), ("two", "")]
+
+
+def test_two_who_read_the_same_page_at_once_have_ports_of_their_own(tmp_path: Path) -> None:
+    readers = []
+    try:
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            readers.append(Reader(tmp_path / name))
+            readers[-1].do(Block("toml", "ports.toml", "peer = 25790\nfirst = 25701\nelse = 25672\n", 1))
+        found = [(tmp_path / name / "work" / "ports.toml").read_text().split() for name in ("one", "two")]
+        peers, firsts = [[int(words[place]) for words in found] for place in (2, 5)]
+        assert len({*peers, *firsts}) == 4
+        assert [peer - first for peer, first in zip(peers, firsts, strict=True)] == [89, 89]
+        assert [words[8] for words in found] == ["25672", "25672"]
+    finally:
+        for reader in readers:
+            reader.close()
 
 
 def test_printed_text_is_compared_but_for_what_is_left_open() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.faults.ledger import Item, Ledger
+from tests.faults.ledger import COUNTING, Item, Ledger
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
 from warren.broker.publish.burial import bury_dead_letters
@@ -42,6 +42,8 @@ MORE_STEPS = (
     "ack",
     "ack what is held",
     "hold",
+    "hold",
+    "requeue",
     "requeue",
     "begin sync",
     "end sync",
@@ -57,6 +59,7 @@ LOOP_STEPS = (
     "publish to two queues",
     "ack",
     "ack what is held",
+    "requeue",
     "reject",
     "redeclare",
     "purge",
@@ -73,6 +76,8 @@ class Workload:
         self._prefix = prefix
         self._count = 0
         self._held: list[tuple[Item, Entry]] = []
+        # In this turn.
+        self._returned: list[Item] = []
         self._job: SyncJob | None = None
         self._chore: Chore | None = None
         self._has_chore_run = False
@@ -109,6 +114,9 @@ class Workload:
         self.world.flush()
         for item, _ in self._held:
             item.delivered = True
+        for item in self._returned:
+            item.counted = len(item.returns) - 1
+        self._returned.clear()
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -220,6 +228,8 @@ class Workload:
         held = self._pop_held()
         if held is not None:
             held[1].queue.requeue([held[1]])
+            held[0].returns.append(self.world.store.position)
+            self._returned.append(held[0])
 
     def _reject(self) -> None:
         existing = self._existing()
@@ -260,11 +270,14 @@ class Workload:
 
     def _declare(self, name: str) -> None:
         """One of them has somewhere for its dead to go; two would bring a message there twice. Another looks out for
-        ids. All have publishers that number what they publish, one for each life of the store."""
+        ids, the last counts what comes back. All have publishers that number what they publish, one for each life of
+        the store."""
         if name == "one":
             self.world.declare(name, dead_letter_exchange="", dead_letter_routing_key=DEAD)
         elif name == "two":
             self.world.declare(name, message_deduplication=True, cache_size=10_000)
+        elif name == COUNTING:
+            self.world.declare(name, queue_type="quorum", delivery_limit=-1)
         else:
             self.world.declare(name)
 

@@ -6,7 +6,7 @@ happened or not, but never half, never twice, and never the later without the ea
 
 from __future__ import annotations
 
-from tests.store.stored_world import Definitions, StoredWorld
+from tests.store.stored_world import Definitions, StoredWorld, body_in
 from warren.broker.queue.deduplication import key_of
 from warren.broker.queue.publishers import key_of as publisher_key
 from warren.broker.queue.queue import Queue
@@ -16,7 +16,13 @@ class Observed(dict[str, list[tuple[str, bool]]]):
     """What queues hold after a restart: body and redelivered flag; and what they would take for a repetition."""
 
     def __init__(self, world: StoredWorld, names: list[str]) -> None:
-        super().__init__({name: world.drain_flagged(name) for name in names})
+        super().__init__()
+        # How often each came back, as is known.
+        self.returns: dict[str, dict[str, int]] = {}
+        for name in names:
+            entries = world.queue(name).browse(0, 1 << 30)
+            self.returns[name] = {body_in(entry): entry.returns for entry in entries}
+            self[name] = world.drain_flagged(name)
         self.queues = {name: world.queue(name) for name in names}
 
 
@@ -30,6 +36,8 @@ def is_known(queue: Queue, body: str) -> bool:
 
 # Queues that remember what they had: one by ids, one by the numbers of its publisher.
 LOOKING_OUT = ("two", "three")
+# One that counts how often messages come back.
+COUNTING = "three"
 
 
 class Violation(AssertionError):
@@ -50,6 +58,10 @@ class Item:
         self.copies: list[Item] | None = None
         # A client had it, and the turn in which it got it is over.
         self.delivered = False
+        # Where it was published, and each time that it came back.
+        self.returns: list[int] = [published]
+        # How often it had come back when the last turn was over.
+        self.counted = 0
         # An earlier restart did not find it.
         self.is_gone = False
         # An earlier restart did not know it.
@@ -78,6 +90,8 @@ class Ledger:
                 present[item] = item.body in flags
                 _check_item(item, present[item], synced)
                 _check_known(item, observed.queues[queue], present[item], synced)
+                if queue == COUNTING and present[item]:
+                    _check_count(item, observed.returns[queue][item.body], synced, was_killed)
                 if was_killed and item.delivered and flags.get(item.body) is False:
                     raise Violation(f"{item!r} was delivered and is not marked as redelivered")
         _check_publishes_in_order(present)
@@ -94,6 +108,8 @@ class Ledger:
                 item.is_gone = old.body not in flags
                 item.is_forgotten = not is_known(observed.queues[queue], old.body)
                 item.delivered = flags.get(old.body, False)
+                item.counted = observed.returns[queue].get(old.body, 0)
+                item.returns = [0] * (1 + item.counted)
                 ledger.items.append(item)
         return ledger
 
@@ -121,6 +137,12 @@ def _check_item(item: Item, is_present: bool, synced: int) -> None:
     is_promised = item.published <= synced and item.settled is None and not item.is_transient and not item.is_gone
     if is_promised and not is_present:
         raise Violation(f"{item!r} was lost; synced {synced}")
+
+
+def _check_count(item: Item, count: int, synced: int, was_killed: bool) -> None:
+    promised = item.counted if was_killed else sum([position <= synced for position in item.returns[1:]])
+    if not item.is_transient and not promised <= count < len(item.returns):
+        raise Violation(f"{item!r} came back at {item.returns[1:]} and counts {count}; synced {synced}")
 
 
 def _check_known(item: Item, queue: Queue, is_present: bool, synced: int) -> None:

@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from tests.store.simulated_disk import SimulatedDisk
-from warren.store.format import FILE_HEADER_SIZE, RECORD_HEADER_SIZE, TOGETHER, seed
+from warren.store.format import FILE_HEADER_SIZE, RECORD_HEADER_SIZE, RETURNED, TOGETHER, seed
 from warren.store.seen import SEEN_NAME
 from warren.store.stream_format import FILE_ENDING, file_seed, parse_name
 from warren.store.walk import RecordWalk
@@ -25,7 +25,8 @@ NO_TRUNCATE = "no-truncate"
 ACK_BEFORE_WRITE = "ack-before-write"
 NO_IDS = "no-ids"
 NO_GROUPS = "no-groups"
-KINDS = (NO_FSYNC, NO_DIRSYNC, NO_CRC, NO_TRUNCATE, ACK_BEFORE_WRITE, NO_IDS, NO_GROUPS)
+NO_COUNTS = "no-counts"
+KINDS = (NO_FSYNC, NO_DIRSYNC, NO_CRC, NO_TRUNCATE, ACK_BEFORE_WRITE, NO_IDS, NO_GROUPS, NO_COUNTS)
 
 
 class DiskWithoutFsync(SimulatedDisk):
@@ -77,10 +78,10 @@ def after_step(broken: str, workload: Workload) -> None:
 
 def as_read(broken: str, files: dict[str, bytes]) -> dict[str, bytes]:
     """no-crc: every checksum fits, whatever became of the bytes it was made for; no-groups: nothing says that messages
-    and their ids belong together."""
-    if broken not in (NO_CRC, NO_GROUPS):
+    and their ids belong together; no-counts: nothing says how often any came back."""
+    if broken not in (NO_CRC, NO_GROUPS, NO_COUNTS):
         return files
-    change = _believed if broken == NO_CRC else _ungrouped
+    change = {NO_CRC: _believed, NO_GROUPS: _ungrouped, NO_COUNTS: _uncounted}[broken]
     believed = dict(files)
     for name, data in files.items():
         stream = parse_name(name, FILE_ENDING)
@@ -92,14 +93,22 @@ def as_read(broken: str, files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _ungrouped(data: bytes, segment: int, header_size: int) -> bytes:
+    return _without(TOGETHER, data, segment, header_size)
+
+
+def _uncounted(data: bytes, segment: int, header_size: int) -> bytes:
+    return _without(RETURNED, data, segment, header_size)
+
+
+def _without(kind: int, data: bytes, segment: int, header_size: int) -> bytes:
     walk = RecordWalk(data, header_size, segment)
     changed = bytearray(data)
     while walk.next():
-        if walk.kind() == TOGETHER:
+        if walk.kind() == kind:
             # Another kind, which means nothing to anybody.
-            at = walk.at
+            at, payload = walk.at, walk.payload()
             changed[at + 2] = 0xFE
-            changed[at + 8 : at + 12] = struct.pack(">I", zlib.crc32(b"", seed(segment, at, 0xFE, 0)))
+            changed[at + 8 : at + 12] = struct.pack(">I", zlib.crc32(payload, seed(segment, at, 0xFE, len(payload))))
     return bytes(changed)
 
 

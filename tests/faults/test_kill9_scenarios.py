@@ -87,6 +87,44 @@ def test_what_was_delivered_is_flagged_although_the_segment_that_noted_it_is_gon
         again.kill()
 
 
+def count_of(event: Received) -> object:
+    count = (event.properties.headers or {}).get("x-delivery-count")
+    return 0 if count is None else count.value
+
+
+def test_a_limit_of_deliveries_is_obeyed_however_often_the_broker_is_killed(nursery: Nursery, tmp_path: Path) -> None:
+    limit = 4
+    poison = {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": limit,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+    }
+    for returned in range(limit + 1):
+        broker = nursery.start(tmp_path / "data", *SMALL)
+        with Client(broker.wait_ready()) as client:
+            client.confirm_select()
+            client.declare("dead")
+            client.declare("poison", poison)
+            if returned == 0:
+                publish(client, "poison", 1)
+            event = get(client, "poison")
+            assert count_of(event) == returned
+            assert isinstance(event.method, methods.BasicGetOk)
+            assert event.method.redelivered == (returned > 0)
+            client.send(frame_of(methods.BasicNack(event.method.delivery_tag, False, True)))
+            if returned < limit:
+                # It is with a client again when the broker is killed, which is nobody's fault and not counted.
+                assert count_of(get(client, "poison")) == returned + 1
+            else:
+                assert (client.declare("poison", poison), client.declare("dead")) == (0, 1)
+            broker.kill()
+    broker = nursery.start(tmp_path / "data", *SMALL)
+    with Client(broker.wait_ready()) as client:
+        assert (client.declare("poison", poison), client.declare("dead")) == (0, 1)
+        broker.kill()
+
+
 def test_space_is_reclaimed_while_publishing_never_pauses(nursery: Nursery, tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     broker = nursery.start(data_dir, "--store-segment-bytes", "65536", "--disk-free-limit", "0")

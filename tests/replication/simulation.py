@@ -5,9 +5,9 @@
 Every node is the product's own state machines on a simulated disk, and its leader a real store. Faults come by chance:
 power cuts and kills, connections that break or fall silent, requests to etcd that are lost, late, or carried out
 without an answer, leases that end too early, processes that stop and go on. Then all is quiet, and everything must be
-live again. Checked: nothing confirmed is lost, nothing settled comes back, no queue that was answered for is missing,
-no stream offset ever means two messages, whether the leader or a follower shows it, no two leaders confirm at the same
-time.
+live again. Checked: nothing confirmed is lost, nothing settled comes back, no message came back less often than was
+told before, no queue that was answered for is missing, no stream offset ever means two messages, whether the leader or
+a follower shows it, no two leaders confirm at the same time.
 """
 
 from __future__ import annotations
@@ -164,6 +164,8 @@ class Ledger:
         # Acknowledged by a consumer; of some of them a later answer says that it is durable.
         self.settled: set[str] = set()
         self.settled_for_good: set[str] = set()
+        # How often a message came back, as a consumer was told.
+        self.returns: dict[str, int] = {}
         self.declared: set[str] = set()
         self.offsets: dict[int, str] = {}
         self.shown_on_followers = 0
@@ -176,6 +178,10 @@ class Ledger:
         if bodies:
             self.epoch = epoch
         self.confirmed.update(bodies)
+
+    def counts(self, where: str, body: str, returns: int) -> None:
+        if returns < self.returns.get(body, 0):
+            raise Violation(f"{body} came back {self.returns[body]} times, and on {where} {returns}")
 
     def shows_on_follower(self, offset: int, body: str) -> None:
         self.shown_on_followers += 1
@@ -215,8 +221,8 @@ class Leading:
         self.job: tuple[SyncJob, int] | None = None
         self.is_job_run = True
         self.connections: list[Connection] = []
-        for name in ("q0", "q1"):
-            self.declare(name)
+        self.declare("q0")
+        self.declare("q1", {"x-queue-type": "quorum", "x-delivery-limit": -1})
         self.declare(STREAM, {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 500})
         # What was found may be on this node alone: nobody sees it before the others have it.
         self.opens_at = self.replicas.window.last
@@ -254,10 +260,15 @@ class Leading:
             entry = queue.get()
             if entry is not None:
                 queue.hold(entry)
-                queue.ack(entry)
                 body = body_in(entry).rstrip(".")
                 if body in world.ledger.settled_for_good:
                     raise Violation(f"{body} was settled and comes back")
+                world.ledger.counts(self.node.uuid, body, entry.returns)
+                if queue.type == "quorum" and random.random() < 0.3:
+                    queue.requeue([entry])
+                    self.waiting.append((self.store.position, "returned", f"{body} {entry.returns}"))
+                    return
+                queue.ack(entry)
                 world.ledger.settled.add(body)
                 self.waiting.append((self.store.position, "settled", body))
         else:
@@ -313,6 +324,9 @@ class Leading:
                 ledger.settled_for_good.add(name)
             elif what == "declared":
                 ledger.declared.add(name)
+            elif what == "returned":
+                body, returns = name.split()
+                ledger.returns[body] = max(int(returns), ledger.returns.get(body, 0))
         self.show_stream()
 
     def show_stream(self) -> None:
@@ -759,7 +773,9 @@ class World:
             queue = queues[name]
             while (entry := queue.get()) is not None:
                 queue.hold(entry)
-                found.add(body_in(entry).rstrip("."))
+                body = body_in(entry).rstrip(".")
+                found.add(body)
+                self.ledger.counts(node.uuid, body, entry.returns)
         confirmed = {body for body in self.ledger.confirmed if body.startswith("m")}
         lost = confirmed - found - self.ledger.settled
         if lost:

@@ -34,7 +34,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def for_clients(certificates: Certificates) -> list[str]:
-    return ["--tls-verify", "optional", "--http-tls", "true", *certificates.options("tls")]
+    more = ["--http-tls", "true", "--stream-tls", "true"]
+    return ["--tls-verify", "optional", *more, *certificates.options("tls")]
 
 
 @pytest.fixture
@@ -100,6 +101,7 @@ def test_all_that_a_cluster_says_is_encrypted(cluster: Cluster, certificates: Ce
     with connect(follower.tls_port, certificates, is_anna=True) as connection:
         found = wait_for(lambda: api(leader, certificates, "/api/connections")[1], 60, "the connection in the list")
         assert [each["user"] for each in found] == ["anna"]
+    check_streams(cluster, certificates)
     with pytest.raises(pika.exceptions.AMQPError):
         pika.BlockingConnection(
             pika.ConnectionParameters("127.0.0.1", follower.amqp_port, credentials=ExternalCredentials())
@@ -107,6 +109,39 @@ def test_all_that_a_cluster_says_is_encrypted(cluster: Cluster, certificates: Ce
     leader.kill()
     with connect(follower.tls_port, certificates) as connection:
         assert connection.channel().basic_get("q", auto_ack=True)[2] == bytes(300_000)
+
+
+def check_streams(cluster: Cluster, certificates: Certificates) -> None:
+    """Read from a follower over TLS, with a password and with a certificate, and by nobody in the clear."""
+    leader, follower = cluster.leader(), cluster.followers()[0]
+    with connect(leader.tls_port, certificates) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("history", durable=True, arguments={"x-queue-type": "stream"})
+        for number in range(20):
+            channel.basic_publish("", "history", b"%d" % number)
+    for is_anna in (False, True):
+        with connect(follower.stream_port, certificates, is_anna) as connection:
+            channel = wait_for(lambda: channel_with(connection, "history"), 60, "the stream")
+            channel.basic_qos(prefetch_count=20)
+            found = channel.consume("history", arguments={"x-stream-offset": "first"}, inactivity_timeout=60)
+            assert [next(found)[2] for _ in range(20)] == [b"%d" % number for number in range(20)]
+    with pytest.raises(pika.exceptions.AMQPError):
+        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", follower.stream_port))
+    nodes = {each["amqp"]: each["streams_tls"] for each in cluster.status()}
+    assert nodes[follower.address] is True
+    (mirror,) = [each for each in api(leader, certificates, "/api/nodes")[1] if each["role"] == "follower"]
+    assert (mirror["streams"], mirror["streams_tls"]) == (f"127.0.0.1:{follower.stream_port}", True)
+
+
+def channel_with(connection: pika.BlockingConnection, stream: str) -> Any:
+    """None as long as the follower has not heard of it, or of the user's right to it."""
+    channel = connection.channel()
+    try:
+        channel.queue_declare(stream, passive=True)
+    except pika.exceptions.ChannelClosedByBroker:
+        return None
+    return channel
 
 
 def test_who_shows_no_certificate_of_the_cluster_gets_nothing(
@@ -151,7 +186,7 @@ def renew(cluster: Cluster, certificates: Certificates) -> None:
         assert "needs a restart" not in node.errors.read_text()
     context = ssl.create_default_context(cafile=certificates.ca)
     context.load_cert_chain(certificates.cert, certificates.key)
-    ports = (leader.tls_port, follower.tls_port, leader.http_port, follower.http_port)
+    ports = (leader.tls_port, follower.tls_port, leader.http_port, follower.http_port, follower.stream_port)
     for address in (*(("127.0.0.1", port) for port in ports), cluster.replication_address()):
         with (
             socket.create_connection(address, timeout=60) as plain,
@@ -204,6 +239,7 @@ def test_where_a_client_came_from_is_told_and_understood_in_any_pieces() -> None
         ({"cluster_cert": "x"}, "cluster_cert needs cluster_ca"),
         ({"cluster_ca": "x"}, "cluster_ca and cluster_key need cluster_cert"),
         ({"etcd_key": "x"}, "etcd_key needs etcd_cert"),
+        ({"stream_tls": True}, "stream_tls needs tls_cert"),
         ({"etcd_ca": "x", "etcd": "http://127.0.0.1:1"}, "need an address in etcd that begins with https://"),
     ],
 )

@@ -91,6 +91,22 @@ def drained(ports: list[int]) -> list[tuple[int, bool]]:
         found.append((int(body), method.redelivered))
 
 
+def returned(connection: pika.BlockingConnection, queue: str, times: int) -> int:
+    """Give its message back so often; the count with which it then comes again."""
+    channel = connection.channel()
+    channel.confirm_delivery()
+    declared = channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
+    if declared.method.message_count == 0:
+        channel.basic_publish("", queue, b"m", PERSISTENT)
+    for _ in range(times):
+        method, _, _ = channel.basic_get(queue)
+        assert method is not None
+        channel.basic_nack(method.delivery_tag)
+    _, properties, _ = channel.basic_get(queue)
+    assert properties is not None and properties.headers is not None
+    return int(properties.headers["x-delivery-count"])
+
+
 def test_a_killed_leader_loses_nothing_and_clients_go_on_through_any_node(cluster: Cluster) -> None:
     first = cluster.leader()
     survivors = [node.amqp_port for node in cluster.followers()]
@@ -100,12 +116,17 @@ def test_a_killed_leader_loses_nothing_and_clients_go_on_through_any_node(cluste
     holder = connect([first.amqp_port])
     method, _, body = holder.channel().basic_get("orders")
     assert method is not None and int(body) == 1
+    # And one that came back: how often is known to whoever leads.
+    assert returned(holder, "tried", 2) == 2
     first.kill()
     drop(holder)
     publisher.publish(200)
     publisher.close()
     second = cluster.leader()
     assert second is not first
+    counting = connect(survivors)
+    assert returned(counting, "tried", 1) == 3
+    counting.close()
     # The old leader comes back, and follows.
     first.start()
     cluster.wait_in_sync(3)

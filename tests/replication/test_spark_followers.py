@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.replication.real_nodes import Cluster, needs_etcd, wait_for
+from tests.replication.real_nodes import Certificates, Cluster, needs_etcd, wait_for
 from tests.replication.test_follower_reads import Reader, api, message, publish
 from warren.errors import WarrenError
 from warren.spark.batch import BatchReader
@@ -33,8 +33,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         cluster.stop()
 
 
-def options(cluster: Cluster) -> dict[str, str]:
-    uri = f"amqp://guest:guest@{cluster.leader().address}/%2F"
+def options(cluster: Cluster, uri: str = "") -> dict[str, str]:
+    uri = uri or f"amqp://guest:guest@{cluster.leader().address}/%2F"
     return {"uri": uri, "stream": "history", "readFrom": "followers", "minPartitions": "4", "timeout": "20"}
 
 
@@ -87,10 +87,32 @@ def test_a_task_whose_follower_is_gone_goes_on_with_the_next_offset(cluster: Clu
     assert rows(found) == HISTORY
 
 
+def test_a_query_that_speaks_tls_reads_from_followers_that_do(tmp_path: Path) -> None:
+    certificates = Certificates.new(tmp_path)
+    cluster = Cluster.new(tmp_path, 2, "--stream-tls", "true", *certificates.options("tls"))
+    try:
+        cluster.wait_in_sync(2)
+        publish(cluster, range(50))
+        (follower,) = cluster.followers()
+        uri = f"amqps://guest:guest@127.0.0.1:{cluster.leader().tls_port}/%2F?cacertfile={certificates.ca}"
+        secure = BatchReader(read_options(options(cluster, uri), is_streaming=False))
+
+        def partitions(reader: BatchReader) -> list[RangePartition]:
+            return [each for each in reader.partitions() if isinstance(each, RangePartition)]
+
+        port = f"127.0.0.1:{follower.stream_port}"
+        wait_for(lambda: {each.port for each in partitions(secure)} == {port}, 60, "a plan with the follower")
+        found = rows([batch for each in partitions(secure) for batch in secure.read(each)])
+        assert found == {number: message(number) for number in range(50)}
+        # Who speaks in the clear is not sent there.
+        plain = BatchReader(read_options(options(cluster), is_streaming=False))
+        assert {each.port for each in partitions(plain)} == {""}
+    finally:
+        cluster.stop()
+
+
 def test_what_cannot_be_meant_is_refused() -> None:
     with pytest.raises(WarrenError, match="option readFrom is wrong: 'nobody' is none of leader, followers"):
         read_options({"uri": "amqp://h", "stream": "s", "readFrom": "nobody"}, is_streaming=False)
     with pytest.raises(WarrenError, match="only streams are read from followers"):
         read_options({"uri": "amqp://h", "queue": "q", "readFrom": "followers"}, is_streaming=True)
-    with pytest.raises(WarrenError, match="without TLS"):
-        read_options({"uri": "amqps://h", "stream": "s", "readFrom": "followers"}, is_streaming=False)

@@ -37,6 +37,10 @@ def test_what_is_set_by_default_is_not_weak(tmp_path: Path) -> None:
         ({"host": "0.0.0.0"}, {"tls_cert", "prometheus_port"}),
         ({"host": "0.0.0.0", "prometheus_port": -1, "tls_cert": "x"}, {"http_tls"}),
         ({"host": "0.0.0.0", "prometheus_port": -1, "tls_cert": "x", "http_tls": True}, set()),
+        (
+            {"host": "0.0.0.0", "prometheus_port": -1, "tls_cert": "x", "http_tls": True, "stream_port": 0},
+            {"stream_tls"},
+        ),
         ({"host": "::1"}, set()),
     ],
 )

@@ -30,6 +30,8 @@ QUEUES: dict[str, tuple[str, dict[str, object]]] = {
     "audit": ("audit-incarnation", {}),
     "ranked": ("ranked-incarnation", {"x-max-priority": 2}),
     "fleeting": ("fleeting-incarnation", {}),
+    "tried": ("tried-incarnation", {"x-queue-type": "quorum"}),
+    "once": ("once-incarnation", {"x-message-deduplication": True, "x-deduplication-header": "n"}),
     "story": ("story-incarnation", {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 1200}),
 }
 
@@ -67,6 +69,9 @@ def fill_world(world: StoredWorld) -> StoredWorld:
     for name, (incarnation, arguments) in QUEUES.items():
         world.vhost.add_queue(name, True, False, table_of(arguments), incarnation)
     world.vhost.add_queue("deleted", True, False, {}, "deleted-incarnation")
+    for number in (61, 62, 63):
+        publish(world, message(number, [f"key.{number}"]), "tried", "once")
+    _give_back(world, 3)
     for number in range(40):
         keys = [f"key.{number}"] if number % 4 else [f"key.{number}", "cc.ä", "bcc"]
         made = message(number, keys, hidden=len(keys) // 2)
@@ -89,12 +94,21 @@ def fill_world(world: StoredWorld) -> StoredWorld:
         passing = message(number, ["passing"])
         passing.persistent = False
         publish(world, passing, "fleeting")
+    # In a younger segment than the first time, and an id that is younger than the file of them.
+    _give_back(world, 1)
+    publish(world, message(65, ["key.65"]), "once")
     # In hand when the broker ends.
     world.get("orders")
     world.get("orders")
     world.settle_down()
     world.store.close()
     return world
+
+
+def _give_back(world: StoredWorld, count: int) -> None:
+    held = [entry for entry in (world.get("tried") for _ in range(count)) if entry is not None]
+    world.queue("tried").requeue(held)
+    world.settle_down()
 
 
 def _leave_settled_marks(world: StoredWorld) -> None:

@@ -1,8 +1,9 @@
 """The format on disk stays as it is: a folder that was written once is read whole, and is written the same again.
 
-tests/store/golden was made by golden_folder.py, and so were golden-sqlite when definitions were in SQLite, and
-golden-unmarked when the log did not say which settled files there are. What these tests expect of them is said here, so
-that a change which reads back whatever it wrote itself does not pass.
+tests/store/golden was made by golden_folder.py, and so were golden-sqlite when definitions were in SQLite,
+golden-unmarked when the log did not say which settled files there are, and golden-uncounted when it said neither what
+was seen nor how often messages came back. What these tests expect of them is said here, so that a change which reads
+back whatever it wrote itself does not pass.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from warren.store.inspect import check
 from warren.store.old_definitions import FILE_NAME, load_old
 from warren.store.recovery import recover
 
-OLD_FOLDERS = [FOLDER.with_name("golden-sqlite"), FOLDER.with_name("golden-unmarked")]
+OLD_FOLDERS = [FOLDER.with_name(name) for name in ("golden-sqlite", "golden-unmarked", "golden-uncounted")]
+# Queues that are only in the newest.
+YOUNG = {"tried", "once"}
 MINUTE = 60_000
-KINDS_OF_FILES = {".log", ".index", ".settled", ".stream", ".stream-index", ".base", ".definitions"}
+KINDS_OF_FILES = {".log", ".index", ".settled", ".seen", ".stream", ".stream-index", ".base", ".definitions"}
 RECORD_FILES = (".log", ".base", ".definitions")
 SMALL_FILES = (".index", ".stream-index")
 
@@ -98,7 +101,7 @@ def test_every_kind_of_file_and_of_record_is_in_the_folder() -> None:
     files = golden_files()
     assert {Path(name).suffix for name in files} == KINDS_OF_FILES
     kinds = {kind for name, data in files.items() if name.endswith(RECORD_FILES) for kind, _ in log_records(name, data)}
-    assert kinds == {1, 2, 3, 4, 5, 6, 8, 9}
+    assert kinds == {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12}
 
 
 def test_every_message_of_a_queue_is_there_in_order(node: Node) -> None:
@@ -116,6 +119,16 @@ def test_every_message_of_a_queue_is_there_in_order(node: Node) -> None:
 
 def test_messages_come_by_their_priority(node: Node) -> None:
     assert numbers_in(taken(node, "ranked")) == [2, 5, 8, 1, 4, 7, 0, 3, 6]
+
+
+@pytest.mark.parametrize("node", [FOLDER], indirect=True, ids=["golden"])
+def test_what_came_back_is_counted_and_what_was_seen_is_known(node: Node) -> None:
+    tried = taken(node, "tried")
+    assert numbers_in(tried) == [61, 62, 63]
+    assert [entry.returns for entry in tried] == [2, 1, 1]
+    once = node.vhosts["/"].queues["once"]
+    assert once.deduplication is not None
+    assert [identity for identity, _ in once.deduplication.remembered()] == [b"i61", b"i62", b"i63", b"i65"]
 
 
 def test_what_was_not_to_survive_is_not_there(node: Node) -> None:
@@ -143,7 +156,7 @@ def test_every_message_of_a_stream_is_at_its_offset(node: Node) -> None:
 
 def test_users_and_queues_are_in_the_definitions(node: Node) -> None:
     assert list(node.access.users) == ["guest"]
-    assert sorted(node.vhosts["/"].queues) == ["audit", "fleeting", "orders", "ranked", "story"]
+    assert sorted(set(node.vhosts["/"].queues) - YOUNG) == ["audit", "fleeting", "orders", "ranked", "story"]
     assert node.vhosts["/"].queues["orders"].incarnation == "orders-incarnation"
 
 
@@ -155,6 +168,8 @@ def test_inspection_finds_no_damage() -> None:
         "audit": 20,
         "ranked": 3,
         "fleeting": 0,
+        "tried": 3,
+        "once": 4,
     }
 
 

@@ -1,6 +1,9 @@
-"""A queue on disk against a plain list: whatever is done to both, they hold the same messages in the same order."""
+"""A queue on disk against a plain list: whatever is done to both, they hold the same messages in the same order, and
+where that is counted they know how often each came back."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -11,7 +14,9 @@ from tests.store.stored_world import StoredWorld, body_in
 from warren.broker.queue.entry import Entry
 from warren.store.compaction import compact
 
+# Only the second counts what comes back.
 QUEUES = ("one", "two")
+COUNTS: dict[str, Any] = {"queue_type": "quorum", "delivery_limit": -1}
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -24,10 +29,14 @@ class StoreMachine(RuleBasedStateMachine):
         # Bodies in the order of their publishing, and which of them are in a client's hands.
         self.model: dict[str, list[str]] = {}
         self.held: dict[str, list[Entry]] = {}
+        self.returns: dict[str, int] = {}
         for name in QUEUES:
-            self.world.declare(name)
+            self._declare(name)
             self.model[name] = []
             self.held[name] = []
+
+    def _declare(self, name: str) -> None:
+        self.world.declare(name, **(COUNTS if name == "two" else {}))
 
     def _ready(self, name: str) -> list[str]:
         held = {body_in(entry) for entry in self.held[name]}
@@ -47,6 +56,7 @@ class StoreMachine(RuleBasedStateMachine):
         entry = self.world.get(name)
         assert (None if entry is None else body_in(entry)) == (ready[0] if ready else None)
         if entry is not None:
+            assert name == "one" or entry.returns == self.returns.get(body_in(entry), 0)
             self.held[name].append(entry)
 
     @precondition(lambda self: any(self.held.values()))
@@ -61,7 +71,10 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def requeue(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from([name for name in QUEUES if self.held[name]]))
-        self.world.queue(name).requeue([self.held[name].pop(data.draw(st.integers(0, len(self.held[name]) - 1)))])
+        entry = self.held[name].pop(data.draw(st.integers(0, len(self.held[name]) - 1)))
+        if name == "two":
+            self.returns[body_in(entry)] = self.returns.get(body_in(entry), 0) + 1
+        self.world.queue(name).requeue([entry])
 
     @rule(name=st.sampled_from(QUEUES))
     def purge(self, name: str) -> None:
@@ -77,7 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(QUEUES))
     def delete_and_declare(self, name: str) -> None:
         self.world.delete(name)
-        self.world.declare(name)
+        self._declare(name)
         self.model[name] = []
         self.held[name] = []
 
@@ -122,6 +135,8 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.world.sync()
         again = self.world.restarted(self.world.disk.lose_all())
+        found = {body_in(entry): entry.returns for entry in again.queue("two").browse(0, 1 << 30)}
+        assert found == {body: self.returns.get(body, 0) for body in self.model["two"]}
         for name in QUEUES:
             assert self.world.drain(name) == self._ready(name)
             assert again.drain(name) == self.model[name]

@@ -9,6 +9,7 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 PUBLISHER: Final = "x-publisher"
 # Among a server's properties: where followers of a cluster serve readers of streams, HOST:PORT each.
 STREAM_PORTS: Final = "x-stream-ports"
+STREAM_TLS_PORTS: Final = "x-stream-tls-ports"
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2

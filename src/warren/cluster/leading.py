@@ -102,9 +102,11 @@ class Leading:
             node.set_alarm("replication", is_short)
             node.host.wake()
         self._candidacy.tell({"role": "leader", "epoch": replicas.epoch, "lag": leadership.lag()})
-        ports = [str(mirror["streams"]) for mirror in self._nodes() if mirror["streams"]]
-        if ports != node.stream_ports:
-            node.stream_ports = ports
+        readable = [mirror for mirror in self._nodes() if mirror["streams"]]
+        ports = [str(mirror["streams"]) for mirror in readable if not mirror["streams_tls"]]
+        tls_ports = [str(mirror["streams"]) for mirror in readable if mirror["streams_tls"]]
+        if (ports, tls_ports) != (node.stream_ports, node.stream_tls_ports):
+            node.stream_ports, node.stream_tls_ports = ports, tls_ports
             node.greetings.clear()
         view = self._candidacy.member.view
         if view is None or view.transfer is None:

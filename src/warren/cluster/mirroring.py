@@ -53,6 +53,7 @@ class Mirroring:
     def reload(self) -> None:
         if self._passage is not None:
             self._passage.reload(self._config)
+        self._reading.reload()
 
     async def follow(self) -> bool:
         """Look after the ports and the connection. True when there is a leader to follow."""

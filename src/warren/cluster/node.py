@@ -94,6 +94,7 @@ class ClusterNode:
             "amqp": name_of((self.host, self.config.amqp_port)),
             "http": self._http_address(),
             "streams": name_of((self.host, self.config.stream_port)) if self.config.stream_port >= 0 else "",
+            "streams_tls": self.config.stream_tls,
             "replication": [self.host, self.config.replication_port],
             "role": "follower",
         }

@@ -224,6 +224,7 @@ def describe_mirror(node: Item) -> Item:
         "role": node["role"],
         "in_sync": node["in_sync"],
         "streams": node["streams"],
+        "streams_tls": node["streams_tls"],
         "amqp": node["amqp"],
         "version": node["version"],
         "lag_ops": node["lag_ops"],

@@ -36,11 +36,11 @@ def listen(config: Config, gate: Gate, make_protocol: MakeProtocol) -> list[List
     """All ports or none."""
     # Before the first port opens: a certificate that cannot be read must leave none behind.
     context = context_of(config) if config.has_tls else None
-    plain = _open("amqp", config.host, config.amqp_port, gate, make_protocol, None)
+    plain = open_port("amqp", config.host, config.amqp_port, gate, make_protocol, None)
     if context is None:
         return [plain]
     try:
-        return [plain, _open("amqp/ssl", config.host, config.tls_port, gate, make_protocol, context)]
+        return [plain, open_port("amqp/ssl", config.host, config.tls_port, gate, make_protocol, context)]
     except BaseException:
         plain.close()
         raise
@@ -86,7 +86,7 @@ def _bind_all(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _open(
+def open_port(
     protocol: str,
     host: str,
     port: int,

@@ -125,6 +125,7 @@ def nodes_of(keys: dict[str, dict[str, Any]]) -> list[dict[str, object]]:
                 "http": about.get("http", ""),
                 # Where it serves readers of streams, while it follows.
                 "streams": "" if is_leader else about.get("streams", ""),
+                "streams_tls": bool(about.get("streams_tls", False)),
                 "version": about.get("version", ""),
                 "lag_ops": lag.get("ops", 0),
                 "lag_bytes": lag.get("bytes", 0),

@@ -35,6 +35,11 @@ class StreamReading:
         # Kept, for the loop would let go of them.
         self._leaving: set[asyncio.Task[None]] = set()
 
+    def reload(self) -> None:
+        """There are new certificates where the old ones were."""
+        if self._service is not None:
+            self._service.reload()
+
     def committed(self, sizes: dict[str, int]) -> None:
         if self._config.stream_port < 0 or self._is_damaged:
             return

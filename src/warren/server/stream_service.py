@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from warren import __version__
@@ -23,8 +22,9 @@ from warren.server.clock import Clock
 from warren.server.gate import Gate, Visitor
 from warren.server.host import LoopHost
 from warren.server.life import DRAIN_SECONDS, settings_of
-from warren.server.listeners import Listener, listen
+from warren.server.listeners import Listener, open_port
 from warren.server.passwords import Passwords
+from warren.server.tls import context_of, reload
 from warren.server.transport import AmqpTransport, Roster
 from warren.store.definitions import LOG_ENDING
 from warren.store.mirror import CopyDamaged, CopySurvey, MirrorStore
@@ -76,7 +76,7 @@ class StreamService:
         self._host = LoopHost(self._loop, self._clock, passwords, self._fatal)
         self._roster = Roster(self._loop)
         self._gate = Gate(config, 0)
-        self._listeners: list[Listener] = []
+        self._listener: Listener | None = None
         self._store = MirrorStore(survey)
         limit = int(config.memory_high_watermark * memory_total())
         self.node = Node(self._host, settings_of(config, limit), None, self._store, self._clock.now(), __version__)
@@ -98,10 +98,15 @@ class StreamService:
             log.error("%s", line)
 
     def open(self) -> None:
-        """Raises WarrenError when the port is taken."""
-        ports = replace(self._config, amqp_port=self._config.stream_port, tls_cert="")
-        self._listeners = listen(ports, self._gate, self._make_transport)
-        log.info("streams are read at %s:%d", self._config.host, self._config.stream_port)
+        """Raises WarrenError when the port is taken, or a certificate cannot be read."""
+        config = self._config
+        context = context_of(config) if config.stream_tls else None
+        self._listener = open_port("amqp", config.host, config.stream_port, self._gate, self._make_transport, context)
+        log.info("streams are read at %s:%d", config.host, config.stream_port)
+
+    def reload(self) -> None:
+        if self._listener is not None and self._listener.tls is not None:
+            reload(self._listener.tls, self._config)
 
     def _make_transport(self, visitor: Visitor) -> AmqpTransport:
         return AmqpTransport(self.node, self._clock, self._loop, self._roster, self._host, self._gate, visitor)
@@ -149,8 +154,8 @@ class StreamService:
     def close(self, reason: str) -> asyncio.Task[None]:
         """At once nothing more is read, and clients are told. They are given time to go, which need not be waited for:
         the task ends with it."""
-        for listener in self._listeners:
-            listener.close()
+        if self._listener is not None:
+            self._listener.close()
         self._host.tick()
         self.node.begin_shutdown(reason)
         self._host.end_turn()

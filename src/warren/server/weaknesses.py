@@ -48,6 +48,8 @@ def _network(config: Config) -> Iterator[tuple[str, str]]:
         yield "tls_cert", f"is not set: passwords and messages cross the network of {config.host} in the clear"
     elif config.http_port >= 0 and not config.http_tls:
         yield "http_tls", "is off: passwords of the management API cross the network in the clear"
+    if config.has_tls and config.stream_port >= 0 and not config.stream_tls:
+        yield "stream_tls", "is off: readers of streams cross the network in the clear"
     if config.cluster and not config.has_cluster_tls:
         yield "cluster_cert", "is not set: all that is mirrored crosses the network in the clear"
     if config.metrics_port > 0:

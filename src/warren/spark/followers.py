@@ -13,7 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from warren.amqp.constants import STREAM_PORTS
+from warren.amqp.constants import STREAM_PORTS, STREAM_TLS_PORTS
 from warren.client.address import BrokerAddress
 from warren.client.connection import Client
 from warren.errors import WarrenError
@@ -27,8 +27,8 @@ ReadRange = Callable[[BrokerAddress, Range, int, float, bool], Iterator[pa.Recor
 
 
 def stream_ports(client: Client, options: ReadOptions) -> list[str]:
-    """None where nobody wants them, or nobody follows."""
-    told = client.server_properties.get(STREAM_PORTS)
+    """None where nobody wants them, or nobody follows who speaks TLS if the query does, and none if it does not."""
+    told = client.server_properties.get(STREAM_TLS_PORTS if options.target.is_tls else STREAM_PORTS)
     if options.read_from is ReadFrom.LEADER or told is None or not isinstance(told.value, list):
         return []
     return [str(port.value) for port in told.value]

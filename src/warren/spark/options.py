@@ -160,11 +160,8 @@ def read_options(given: Mapping[str, str], is_streaming: bool) -> ReadOptions:
         options.refuse(("endingOffsets",), "a streaming query has no end; use read instead of readStream")
     else:
         options.refuse(("maxOffsetsPerTrigger", "maxBytesPerTrigger"), "only a streaming query has triggers")
-    target, read_from = options.target(), options.choice("readFrom", ReadFrom) or ReadFrom.LEADER
-    if read_from is ReadFrom.FOLLOWERS and target.is_tls:
-        raise WarrenError("option readFrom=followers does not apply: followers serve readers of streams without TLS")
     return ReadOptions(
-        target,
+        options.target(),
         kind,
         names,
         options.start(LATEST if is_streaming else EARLIEST, names, kind),
@@ -177,7 +174,7 @@ def read_options(given: Mapping[str, str], is_streaming: bool) -> ReadOptions:
         options.text("spoolDir") or "",
         options.text("archive") or "",
         options.number("timeout", int(TIMEOUT_SECONDS), 1),
-        read_from,
+        options.choice("readFrom", ReadFrom) or ReadFrom.LEADER,
     )
 
 

@@ -35,6 +35,7 @@ DELIVERED: Final = 6
 # and by what they will be known again.
 TOGETHER: Final = 10
 SEEN: Final = 11
+RETURNED: Final = 12
 
 _PERSISTENT: Final = 1
 # A MESSAGE payload begins with first ordinal(4) and count of places(2).

@@ -9,7 +9,8 @@ import struct
 from typing import Final
 
 from warren.checksum import crc32
-from warren.store.segment import LaneRun, Segment
+from warren.store.returned import encode_returned, read_returned
+from warren.store.segment import ROW_SIZE, LaneRun, Segment
 
 VERSION: Final = 1
 _INDEX_MAGIC: Final = b"WARRENIX"
@@ -44,7 +45,9 @@ def encode_index(segment: Segment) -> tuple[bytes, list[int]]:
         len(rows),
         len(settled),
     )
-    body = b"".join([head, lanes, deleted, marks, settled, *directory, *rows])
+    # Last, and told by the length of the file: indexes of earlier releases have none of it.
+    returned = encode_returned(segment.returned)
+    body = b"".join([head, lanes, deleted, marks, settled, *directory, *rows, returned])
     return body + struct.pack(">I", crc32(body)), offsets
 
 
@@ -80,6 +83,8 @@ def decode_index(data: bytes, number: int) -> Segment | None:
     for _ in range(runs):
         segment.runs.append(_decode_run(data, at))
         at += _RUN.size
+    at += sum([run.count * ROW_SIZE for run in segment.runs])
+    segment.returned = read_returned(data[at:-4])
     return segment
 
 

@@ -28,6 +28,7 @@ from warren.store.format import (
     LANE_DELETED,
     LANE_OPENED,
     MESSAGE,
+    RETURNED,
     SEEN,
     SETTLED,
     SYNCED,
@@ -40,6 +41,7 @@ from warren.store.inspect_streams import StreamReport, check_streams, dump_strea
 from warren.store.log import LogStore
 from warren.store.recovered import RecoveredLane
 from warren.store.recovery import Survey
+from warren.store.returned import read_returned
 from warren.store.seen import notes_in
 from warren.store.segment import ROW_SIZE, Row, Segment, index_name, segment_name, settled_name
 from warren.store.walk import RecordWalk
@@ -245,6 +247,9 @@ def _facts(walk: RecordWalk) -> tuple[str, dict[str, object]]:
     if kind == DELIVERED:
         number, mark = struct.unpack(">IQ", payload)
         return "delivered", {"lane": number, "up_to": mark}
+    if kind == RETURNED:
+        notes = read_returned(payload)
+        return "returned", {"times": [[lane, *note] for lane, found in notes.items() for note in found.items()]}
     if kind == TOGETHER:
         return "together", {}
     if kind == SEEN:

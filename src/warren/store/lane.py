@@ -66,6 +66,8 @@ class Lane(Backing):
         # Everything up to here may have been delivered once: after a crash it is marked as redelivered.
         self.watermark: i64 = 0
         self.recovered_watermark: i64 = 0
+        # How often those came back that did and are not settled, by sequence.
+        self.returned: dict[int, int] = {}
         self._head_bytes: i64 = 0
         # Taken out of the paged part by their sequence, and not settled yet.
         self.taken: dict[int, bool] = {}
@@ -139,11 +141,18 @@ class Lane(Backing):
             self.watermark = entry.sequence + WATERMARK_STEP
             self.store.note_watermark(self)
 
+    def came_back(self, entry: Entry) -> None:
+        if entry.address != 0 and self.durable and entry.message.persistent:
+            self.returned[entry.sequence] = entry.returns
+            self.store.note_return(self.number, entry.sequence, entry.returns)
+
     def settle(self, entry: Entry) -> None:
         if entry.address != 0:
             self.store.settle(entry.address)
             if self.taken:
                 self.taken.pop(entry.sequence, None)
+            if self.returned:
+                self.returned.pop(entry.sequence, None)
 
     def browse(self, after: i64, limit: i64) -> list[Entry]:
         found = super().browse(after, limit)
@@ -274,6 +283,7 @@ class Lane(Backing):
         if row.sequence >= self.first_paged():
             self._leave_out(row)
         self._log(f"lost message {row.sequence}: damaged record in segment {segment.number} at byte {row.offset}")
+        self.returned.pop(row.sequence, None)
         self.store.settle(segment.number << 32 | row.ordinal)
 
     def _log(self, text: str) -> None:
@@ -289,6 +299,8 @@ class Lane(Backing):
         entry = Entry(message, self.queue, row.sequence, row.expires_at)
         entry.address = segment.number << 32 | row.ordinal
         entry.redelivered = row.sequence <= self.recovered_watermark
+        if self.returned:
+            entry.returns = self.returned.get(row.sequence, 0)
         return entry
 
     def settle_to(self, sequence: i64, limit: i64) -> i64:
@@ -326,6 +338,7 @@ class Lane(Backing):
                 count += 1
                 if not segment.is_settled(row.ordinal) and row.sequence not in self.taken:
                     self.store.settle(base | row.ordinal)
+                    self.returned.pop(row.sequence, None)
                     self.paged -= 1
                     self.length -= 1
                     self.body_bytes -= row.body_size

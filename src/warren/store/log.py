@@ -25,6 +25,7 @@ from warren.store.lane import Lane
 from warren.store.pending import PendingRecords
 from warren.store.recovered import RecoveredLane
 from warren.store.removal import LaneRemoval
+from warren.store.returned import note_all
 from warren.store.seen import SeenFile
 from warren.store.segment import SPARSE, LaneRun, Segment, segment_name
 from warren.store.segment_files import OUT_OF_DESCRIPTORS, SegmentFiles
@@ -127,6 +128,7 @@ class LogStore(Store):
         self.pending.finish_record()
         for lane in self._close_lanes(queue):
             again = RecoveredLane(lane.payload())
+            again.returned = lane.returned
             for segment in [segment for segment in self.segments.values() if segment.live > 0]:
                 again.runs += [(segment, run) for run in segment.runs if run.lane == lane.number]
             self.unclaimed.lanes[again.key] = again
@@ -193,6 +195,13 @@ class LogStore(Store):
         if self.is_mirrored:
             # A node that takes over must know of it, or the message would come again as if for the first time.
             self.position += 1
+            self.delivered_at = self.position
+
+    def note_return(self, lane: int, sequence: int, times: int) -> None:
+        self.pending.note_return(lane, sequence, times)
+        self.position += 1
+        if self.is_mirrored:
+            # Likewise: a node that takes over counts on from what was told.
             self.delivered_at = self.position
 
     def _append(self, kind: i64, payload: bytes) -> None:
@@ -294,6 +303,7 @@ class LogStore(Store):
         for number in segment.deleted_lanes:
             self.active.deleted_lanes.append(number)
             self._append(LANE_DELETED, struct.pack(">I", number))
+        note_all(self.pending.returned, segment.returned)
         for other in segment.settles:
             self.active.settles[other] = True
         self.active.marked.update(segment.marked)

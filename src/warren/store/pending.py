@@ -17,6 +17,7 @@ from warren.store.format import (
     DELIVERED,
     LANE_OPENED,
     PLACES_MAX,
+    RETURNED,
     SEEN,
     SETTLED,
     SYNCED,
@@ -26,6 +27,7 @@ from warren.store.format import (
     write_record,
 )
 from warren.store.lane import Lane
+from warren.store.returned import Returned, encode_returned, note, note_all
 from warren.store.seen import write_note
 from warren.store.segment import LaneRun, Segment
 
@@ -44,6 +46,7 @@ class PendingRecords:
         self._out = BytesWriter()
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
+        self.returned: Returned = {}
         # A TOGETHER record is in the file, or will be, and its SEEN is not.
         self.is_together = False
         self._seen = BytesWriter()
@@ -143,6 +146,9 @@ class PendingRecords:
     def forget_watermark(self, lane: Lane) -> None:
         self._watermarks.pop(lane, None)
 
+    def note_return(self, lane: int, sequence: int, times: int) -> None:
+        note(self.returned, lane, sequence, times)
+
     def begin_together(self) -> None:
         """Before the record of the message, which is still open or not yet begun."""
         if not self.is_together:
@@ -173,6 +179,10 @@ class PendingRecords:
             self._settled.truncate(0)
             self.segment.settled_here.write(payload)
             self.add_record(SETTLED, payload)
+        if self.returned:
+            note_all(self.segment.returned, self.returned)
+            self.add_record(RETURNED, encode_returned(self.returned))
+            self.returned = {}
         for lane in self._watermarks:
             if lane.has_entries:
                 self.segment.watermarks[lane.number] = lane.watermark

@@ -28,6 +28,8 @@ class RecoveredLane:
             at += 1 + size
         self.vhost, self.name, self.incarnation = names
         self.runs: list[tuple[Segment, LaneRun]] = []
+        # How often which sequence came back; also of some that are settled.
+        self.returned: dict[int, int] = {}
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -65,6 +67,8 @@ class RecoveredLane:
             lane.paged += 1
             lane.length += 1
             lane.body_bytes += row.body_size
+            if row.sequence in self.returned:
+                lane.returned[row.sequence] = self.returned[row.sequence]
             if row.expires_at != NEVER:
                 lane.has_expiring = True
             if first:

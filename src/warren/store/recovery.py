@@ -21,6 +21,7 @@ from warren.store.format import (
     LANE_DELETED,
     LANE_OPENED,
     MESSAGE,
+    RETURNED,
     SEEN,
     SETTLED,
     body_size_of,
@@ -32,6 +33,7 @@ from warren.store.format import (
 from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane
+from warren.store.returned import Returned, note_all, read_returned
 from warren.store.seen import notes_in
 from warren.store.segment import MARKS_IN_FILE, ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
@@ -150,7 +152,7 @@ class Survey:
             for segment in store.segments.values():
                 segment.settles.pop(orphan.number, None)
         store.seen.read(self._names)
-        _gather_lanes(store)
+        _gather_lanes(store, self.orphans)
         if self.unreadable:
             # Lanes may have begun there, whose numbers nobody knows.
             store.next_lane += _UNKNOWN_LANES
@@ -270,6 +272,8 @@ def _take_in(segment: Segment, walk: RecordWalk) -> None:
     elif kind == DELIVERED:
         lane, mark = struct.unpack(">IQ", walk.payload())
         segment.watermarks[lane] = mark
+    elif kind == RETURNED:
+        note_all(segment.returned, read_returned(walk.payload()))
     elif kind == SEEN:
         segment.has_seen = True
         segment.seen.append(walk.payload())
@@ -362,13 +366,16 @@ def _settle_gone(store: LogStore, segment: Segment, run: LaneRun, is_gone: bool)
             segment.settle(row.ordinal)
 
 
-def _gather_lanes(store: LogStore) -> None:
+def _gather_lanes(store: LogStore, orphans: list[Segment]) -> None:
     lanes: dict[int, RecoveredLane] = {}
     for segment in store.segments.values():
         for number, payload in segment.lanes.items():
             if number not in lanes:
                 lanes[number] = RecoveredLane(payload)
             lanes[number].watermark = max(lanes[number].watermark, RecoveredLane(payload).watermark)
+    returned: Returned = {}
+    for segment in [*orphans, *store.segments.values()]:
+        note_all(returned, segment.returned)
     for segment in store.segments.values():
         for number, mark in segment.watermarks.items():
             if number in lanes:
@@ -379,6 +386,7 @@ def _gather_lanes(store: LogStore) -> None:
                 lane.runs.append((segment, run))
     deleted = {number for segment in store.segments.values() for number in segment.deleted_lanes}
     for number, lane in lanes.items():
+        lane.returned = returned.get(number, {})
         if lane.durable and number not in deleted:
             store.unclaimed.lanes[lane.key] = lane
     for segment in store.segments.values():

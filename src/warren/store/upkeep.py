@@ -11,7 +11,8 @@ from mypy_extensions import i64
 
 from warren.store.chores import Chore, DeleteChore, IndexChore, SegmentChore, SettledChore
 from warren.store.index import encode_index, encode_settled
-from warren.store.segment import MARKS_IN_FILE, Segment
+from warren.store.returned import NOTE_SIZE
+from warren.store.segment import MARKS_IN_FILE, SPARSE, Segment
 
 if TYPE_CHECKING:
     from warren.store.log import LogStore
@@ -47,8 +48,15 @@ class Upkeep:
                 self.chores.append(SettledChore(store.position, target, encode_settled(target), segment))
         if segment.settles:
             return
+        notes = self._notes_that_hold(segment)
+        if len(notes) * NOTE_SIZE * SPARSE > segment.size:
+            # To write them anew would fill the next segment with little else, and then the one after it.
+            return
         segment.busy = True
         self._keep_watermarks(segment)
+        for lane, sequence, times in notes:
+            store.pending.note_return(lane, sequence, times)
+            store.position += 1
         for number in segment.marked:
             if number in store.segments or number in store.unreadable:
                 self._say_marked(number)
@@ -62,6 +70,23 @@ class Upkeep:
             if lane is not None and lane.watermark > 0 and not store.pending.has_watermark(lane):
                 store.note_watermark(lane)
                 store.position += 1
+
+    def _notes_that_hold(self, segment: Segment) -> list[tuple[int, int, int]]:
+        """How often messages came back that still wait, where nothing younger says it."""
+        notes: list[tuple[int, int, int]] = []
+        for lane, found in segment.returned.items():
+            known = self._returned_of(lane)
+            notes += [(lane, sequence, times) for sequence, times in found.items() if known.get(sequence, 0) == times]
+        return notes
+
+    def _returned_of(self, number: int) -> dict[int, int]:
+        lane = self._store.lanes.get(number)
+        if lane is not None:
+            return lane.returned
+        for waiting in self._store.unclaimed.lanes.values():
+            if waiting.number == number:
+                return waiting.returned
+        return {}
 
     def _say_marked(self, number: i64) -> None:
         """Without the file, what was acknowledged would come back, and nobody would know why."""

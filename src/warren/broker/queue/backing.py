@@ -95,6 +95,9 @@ class Backing:
         self.length += 1
         self.body_bytes += entry.message.body_size
 
+    def came_back(self, entry: Entry) -> None:
+        """One more time: remember for a crash how often that makes. Before it is put back, or waits for that."""
+
     def settle(self, entry: Entry) -> None:
         """Acked, dropped or dead-lettered: it never comes back."""
 

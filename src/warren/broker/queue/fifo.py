@@ -34,6 +34,7 @@ from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, REFUSE
 from warren.broker.queue.priority import PriorityBacking
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.retry import Retry
+from warren.broker.rules.queue_settings import QUORUM
 from warren.broker.rules.setting_kinds import integer
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class FifoQueue(Queue):
         self.exact_expiry: ExactExpiry | None = None
         # What came back and waits for its next try; None while the queue lets nothing wait.
         self.retry: Retry | None = None
+        # How often messages came back is asked for: by consumers, a limit or the time that they wait.
+        self.counts_returns = False
         self._adopt_options(0)
 
     def _open_backing(self) -> Backing:
@@ -237,8 +240,11 @@ class FifoQueue(Queue):
             entry.returns += 1
             if limit >= 0 and entry.returns > limit:
                 self.remove(entry, REASON_DELIVERY_LIMIT)
-            elif self.retry is None or not self.retry.takes(entry):
-                self.put_back(entry)
+            else:
+                if self.counts_returns:
+                    self.backing.came_back(entry)
+                if self.retry is None or not self.retry.takes(entry):
+                    self.put_back(entry)
             entry.failed = False
         if self.options.has_length_limit:
             drop_excess(self)
@@ -316,6 +322,7 @@ class FifoQueue(Queue):
             self.exact_expiry = ExactExpiry(self, earliest)
         if self.options.retry_min > 0 and self.retry is None:
             self.retry = Retry(self)
+        self.counts_returns = self.type == QUORUM or self.options.delivery_limit >= 0 or self.retry is not None
 
     def restart(self) -> None:
         super().restart()

@@ -82,6 +82,9 @@ class PriorityBacking(Backing):
         self.length += 1
         self.body_bytes += entry.message.body_size
 
+    def came_back(self, entry: Entry) -> None:
+        self._level(entry.message).came_back(entry)
+
     def settle(self, entry: Entry) -> None:
         self._level(entry.message).settle(entry)
 

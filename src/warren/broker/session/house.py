@@ -61,6 +61,7 @@ class House(Realm):
         self.clients: dict[bytes, Table] = {}
         # Where followers serve readers of streams, as clients are told when they connect.
         self.stream_ports: list[str] = []
+        self.stream_tls_ports: list[str] = []
         self._user_connections: dict[str, int] = {}
         self.open_connections = 0
         self.reply_channels: dict[str, Channel] = {}

@@ -15,6 +15,7 @@ from warren.amqp.constants import (
     PROTOCOL_HEADER,
     PUBLISHER,
     STREAM_PORTS,
+    STREAM_TLS_PORTS,
 )
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.replies import frame
@@ -108,9 +109,10 @@ class Handshake:
             }
         )
         properties["capabilities"] = Field("F", table_of(dict.fromkeys(_CAPABILITIES, True)))
-        ports = self.connection.node.stream_ports
-        if ports:
-            properties[STREAM_PORTS] = Field("A", [Field("S", port) for port in ports])
+        node = self.connection.node
+        for name, ports in ((STREAM_PORTS, node.stream_ports), (STREAM_TLS_PORTS, node.stream_tls_ports)):
+            if ports:
+                properties[name] = Field("A", [Field("S", port) for port in ports])
         return properties
 
     def decoded(self, method_id: i64, data: bytes, start: i64, end: i64) -> methods.Method:
