@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # What one firing, one publish or one delivery takes out; others have their turn before the rest.
 BATCH: Final[i64] = 1000
+# After which something that failed is tried again.
+AGAIN_MS: Final[i64] = 1000
 
 
 def expiry_of(now: i64, queue_ttl: i64, message_ttl: i64) -> i64:

@@ -20,6 +20,7 @@ from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
 from warren.broker.queue.expiry import (
+    AGAIN_MS,
     BATCH,
     AckTimeout,
     ExpiryTimer,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 # What all queues together hand out of what was ready in a turn: small messages by the tens of thousands would fit into
 # what a connection may have on its way out.
 HAND_OUT: Final[i64] = 6000
-_AGAIN_MS: Final[i64] = 1000
 
 
 class FifoQueue(Queue):
@@ -325,7 +325,7 @@ class FifoQueue(Queue):
         self.has_expiring = self.backing.has_expiring
         if self.has_expiring:
             # Not at once: if that is what failed, it may fail again.
-            self.node.timers.schedule(self.expiry_timer, self.node.now + _AGAIN_MS)
+            self.node.timers.schedule(self.expiry_timer, self.node.now + AGAIN_MS)
         if self.exact_expiry is not None:
             self.node.timers.cancel(self.exact_expiry)
             self.exact_expiry = None

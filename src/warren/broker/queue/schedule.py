@@ -17,6 +17,7 @@ from warren.broker.message import Message
 from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.exact_expiry import ExactExpiry
+from warren.broker.queue.expiry import AGAIN_MS
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.outcome import SCHEDULED
 from warren.broker.rules.queue_settings import CLASSIC
@@ -53,6 +54,13 @@ class Schedule(FifoQueue):
     def remove(self, entry: Entry, reason: str) -> None:
         """Its time has come: into the queues first, then out of here, so that it is never in neither place."""
         self.node.release_scheduled(self, entry)
+
+    def put_back(self, entry: Entry) -> None:
+        """It could not be released."""
+        self.backing.requeue(entry)
+        if self.exact_expiry is not None:
+            # Not at once: what failed may fail again.
+            self.exact_expiry.put_back(entry, self.node.now + AGAIN_MS)
 
     def is_held_up(self) -> bool:
         return self.is_releasing
