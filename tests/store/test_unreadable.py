@@ -7,6 +7,7 @@ import errno
 from tests.store.golden_folder import FOLDER, MESSAGES
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld
+from warren.store.lane import Lane
 from warren.store.recovery import recover
 from warren.store.stream_format import FILE_ENDING, INDEX_ENDING
 
@@ -122,6 +123,32 @@ class DiskWithABadFile(SimulatedDisk):
         if self.bad and self._names.get(handle) == self.bad:
             raise OSError(errno.EIO, "Input/output error")
         return super().read(handle, size, offset)
+
+
+class DiskWithACutFile(DiskWithABadFile):
+    """Of this file nothing is left, since it was opened."""
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        return b"" if self._names.get(handle) == self.bad else super().read(handle, size, offset)
+
+
+def test_a_queue_that_gives_up_messages_counts_what_is_left() -> None:
+    world, _ = backlog()
+    disk = DiskWithACutFile(world.disk.kill().files())
+    again = world.restarted(disk)
+    again.settle_down()
+    held = again.get("q")
+    assert held is not None
+    disk.bad = sorted(name for name in disk.names() if name.endswith(".index"))[-1]
+    backing = again.queue("q").backing
+    assert isinstance(backing, Lane)
+    while backing._entries or len(backing.cursors) > 1:
+        again.ack_next("q")
+    # Only those are left that nobody finds any more: counted until somebody looks for them.
+    assert backing.paged > 0
+    again.queue("q").requeue([held])
+    assert again.ack_next("q") == bodies()[0]
+    assert (backing.length, backing.body_bytes, backing.paged) == (0, 0, 0)
 
 
 def restarted(world: StoredWorld, bad: str) -> StoredWorld:
