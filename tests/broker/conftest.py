@@ -16,3 +16,10 @@ def world() -> World:
 def channel(world: World) -> ChannelClient:
     """Channel 1 of a connection of guest's."""
     return world.channel()
+
+
+@pytest.fixture
+def slow(world: World) -> World:
+    """Where a turn has so little time that two thousand of anything take several."""
+    world.node.errands.budget.units = 300
+    return world

@@ -273,13 +273,6 @@ def test_none_that_has_expired_is_handed_out_because_others_expired_first(world:
 LOTS = 2000
 
 
-@pytest.fixture
-def slow(world: World) -> World:
-    """Where a turn has so little time that two thousand of anything take several."""
-    world.node.errands.budget.units = 300
-    return world
-
-
 def holding(world: World, count: int, name: str = "q") -> ChannelClient:
     """A channel that holds so many messages of the queue, numbered."""
     channel = world.channel()
@@ -483,6 +476,23 @@ def test_dead_letters_come_to_very_many_queues_in_the_order_in_which_they_died(s
         assert channel.bodies_in(name) == [b"1", b"2", b"3"]
 
 
+def test_a_letter_for_very_many_queues_is_routed_once(slow: World) -> None:
+    channel = slow.channel()
+    channel.declare_exchange("wide", "headers")
+    for number in range(LOTS):
+        slow.vhost.add_queue(f"q{number}", False, False, {})
+        slow.vhost.add_binding("wide", "queue", f"q{number}", "", {})
+    channel.declare("grave", x_dead_letter_exchange="wide")
+    publish_numbers(slow, "grave", 1, 1)
+    channel.get("grave")
+    # One for each time that a message is matched.
+    draws = slow.host.draws
+    begin(channel, methods.BasicReject(delivery_tag=1, requeue=False))
+    turns_of(slow)
+    assert channel.bodies_in("q1999") == [b"1"]
+    assert slow.host.draws == draws + 1
+
+
 def test_an_expired_letter_does_not_come_back_to_its_own_queue_among_very_many(slow: World) -> None:
     channel = wide_exchange(slow, LOTS)
     channel.declare("grave", x_dead_letter_exchange="wide", x_message_ttl=10)
@@ -543,6 +553,47 @@ def test_what_none_of_very_many_queues_took_is_back_in_its_place(slow: World) ->
     assert moving.is_done
     assert not moving.has_moved
     assert channel.bodies_in("source") == [b"1", b"2"]
+
+
+def bind_widely(slow: World, exchange: str, key: str) -> None:
+    for number in range(LOTS):
+        slow.vhost.add_queue(f"q{number}", False, False, {})
+        slow.vhost.add_binding(exchange, "queue", f"q{number}", key, {})
+
+
+def test_copies_of_what_is_traced_go_to_very_many_queues_in_pieces_and_in_order(slow: World) -> None:
+    channel, other = slow.channel(), slow.channel()
+    bind_widely(slow, "amq.rabbitmq.trace", "publish.#")
+    administer.set_tracing(slow.node, "/", True)
+    channel.client.connection.feed(b"".join(publish_frames(1, b"%d" % n, "nowhere") for n in range(3)))
+    slow.node.flush()
+    assert slow.queue("q0").backing.length == 1
+    assert slow.queue("q1999").backing.length == 0
+    # Whoever published it is not read on, or copies would come faster than they go.
+    assert not channel.client.wire.reading
+    other.declare("other")
+    turns_of(slow)
+    administer.set_tracing(slow.node, "/", False)
+    for name in ("q0", "q1000", "q1999"):
+        assert channel.bodies_in(name) == [b"0", b"1", b"2"]
+
+
+def test_events_come_to_very_many_queues_in_pieces_and_in_order(slow: World) -> None:
+    bind_widely(slow, "amq.rabbitmq.event", "policy.#")
+    channel = slow.channel()
+    channel.declare("few")
+    channel.bind("few", "amq.rabbitmq.event", "vhost.#")
+    for name in ("first", "second", "third"):
+        administer.set_policy(slow.node, "/", name, "nothing", {"max-length": 1}, 0, "all")
+    assert slow.queue("q1999").backing.length == 0
+    # One that goes to few waits behind those that go to many.
+    slow.node.add_vhost("another")
+    assert slow.queue("few").backing.length == 0
+    turns_of(slow)
+    assert slow.queue("few").backing.length == 1
+    for queue in ("q0", "q1000", "q1999"):
+        found = [entry.message.properties().headers or {} for entry in slow.queue(queue).browse(0, 10)]
+        assert [headers["name"].value for headers in found] == ["first", "second", "third"]
 
 
 def test_a_queue_with_very_many_bindings_is_there_until_it_is_gone(slow: World) -> None:

@@ -21,8 +21,8 @@ from warren.broker.queue.decorators import QueueDecorator
 from warren.broker.queue.queue import Queue
 from warren.broker.session.channel import Channel
 from warren.broker.session.interceptors import Interceptor
-from warren.broker.watch.firehose import publish_internal
 from warren.broker.watch.journey import Journey
+from warren.broker.watch.own_messages import OwnMessages
 from warren.broker.watch.rehearsal import rehearse
 
 TARGETS = ("q0", "q1", "q2", "q3")
@@ -99,7 +99,7 @@ def by_delay(world: World, channel: ChannelClient, key: str, properties: Propert
 
 
 def by_the_broker(world: World, channel: ChannelClient, key: str, properties: Properties) -> None:
-    publish_internal(world.vhost, "x", key, properties, b"m")
+    OwnMessages(world.node.errands).publish(world.vhost, "x", key, properties, b"m", None)
     world.node.flush()
 
 

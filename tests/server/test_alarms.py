@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warren.server.alarms import AlarmWatch, disk_free, give_back_memory, memory_total, memory_used
+from warren.server.alarms import AlarmWatch, GivingBack, disk_free, give_back_memory, memory_total, memory_used
 
 PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -66,6 +66,24 @@ def test_memory_that_was_freed_is_given_back() -> None:
     assert full - memory_used() > 80_000_000
     assert memory_used() < least + 20_000_000
     assert len(kept) == 20
+
+
+def test_to_give_memory_back_takes_a_fiftieth_of_the_time_at_most() -> None:
+    now = 1000.0
+    given: list[float] = []
+
+    def give_back() -> None:
+        nonlocal now
+        given.append(now)
+        # As long as a gigabyte takes, then as long as nothing does.
+        now += 0.5 if len(given) == 1 else 0.0
+
+    giving = GivingBack(give_back, lambda: now)
+    for _ in range(40):
+        giving.try_now()
+        now += 1
+    assert given[:2] == [1000.0, 1000.0 + 0.5 + 25]
+    assert given[2:] == [given[1] + second for second in range(1, len(given) - 1)]
 
 
 def test_the_closer_the_limit_of_memory_the_sooner_the_next_look() -> None:

@@ -6,7 +6,8 @@ import errno
 
 from tests.store.golden_folder import FOLDER, MESSAGES
 from tests.store.simulated_disk import SimulatedDisk
-from tests.store.stored_world import START, StoredWorld
+from tests.store.stored_world import START, StoredWorld, body_in
+from warren.store.lane import Lane
 from warren.store.recovery import recover
 from warren.store.stream_format import FILE_ENDING, INDEX_ENDING
 
@@ -124,6 +125,32 @@ class DiskWithABadFile(SimulatedDisk):
         return super().read(handle, size, offset)
 
 
+class DiskWithACutFile(DiskWithABadFile):
+    """Of this file nothing is left, since it was opened."""
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        return b"" if self._names.get(handle) == self.bad else super().read(handle, size, offset)
+
+
+def test_a_queue_that_gives_up_messages_counts_what_is_left() -> None:
+    world, _ = backlog()
+    disk = DiskWithACutFile(world.disk.kill().files())
+    again = world.restarted(disk)
+    again.settle_down()
+    held = again.get("q")
+    assert held is not None
+    disk.bad = sorted(name for name in disk.names() if name.endswith(".index"))[-1]
+    backing = again.queue("q").backing
+    assert isinstance(backing, Lane)
+    while backing._entries or len(backing.cursors) > 1:
+        again.ack_next("q")
+    # Only those are left that nobody finds any more: counted until somebody looks for them.
+    assert backing.paged > 0
+    again.queue("q").requeue([held])
+    assert again.ack_next("q") == bodies()[0]
+    assert (backing.length, backing.body_bytes, backing.paged) == (0, 0, 0)
+
+
 def restarted(world: StoredWorld, bad: str) -> StoredWorld:
     disk = DiskWithABadFile(world.disk.kill().files())
     disk.bad = bad
@@ -151,6 +178,78 @@ def test_what_a_stream_can_do_without_is_not_missed() -> None:
         # The index, or the beginning of the file that it is of.
         for bad in (name, name.replace(INDEX_ENDING, FILE_ENDING)):
             assert restarted(world, bad).queue("s").backing.length == COUNT
+
+
+def offsets_in(world: StoredWorld, name: str) -> dict[int, str]:
+    return {int(entry.sequence): body_in(entry) for entry in world.queue(name).browse(0, 1000)}
+
+
+def long_stream() -> tuple[StoredWorld, dict[str, bytes], list[str]]:
+    """With another and a queue; all files without their indexes, so that nothing but a file itself can tell what is in
+    it; and the names of the stream's."""
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream", stream_max_segment_size_bytes=1000)
+    world.declare("other", queue_type="stream")
+    world.declare("q")
+    for body in bodies():
+        world.publish(body, "s", "other", "q")
+        world.sync()
+    world.settle_down()
+    files = {name: data for name, data in world.disk.kill().files().items() if not name.endswith(INDEX_ENDING)}
+    own = sorted(name for name in files if name.startswith(f"{world.queue('s').incarnation}."))
+    assert len(own) > 5
+    return world, files, own
+
+
+def start_without(world: StoredWorld, files: dict[str, bytes], bad: str) -> StoredWorld:
+    """One in which this file of the stream cannot be read, and something new is published."""
+    disk = DiskWithABadFile(files)
+    disk.bad = bad
+    missing = world.restarted(disk)
+    (line,) = [line for line in missing.lines if "stream" in line]
+    assert f"{bad} cannot be read: its messages are missing until it can be again" in line
+    assert list(offsets_in(missing, "other").values()) == bodies()
+    assert missing.drain("q") == bodies()
+    missing.publish("new", "s")
+    missing.settle_down()
+    return missing
+
+
+def test_a_file_of_a_stream_that_cannot_be_read_is_missing_and_comes_back_as_it_was() -> None:
+    world, files, own = long_stream()
+    whole = offsets_in(world, "s")
+    for bad in own:
+        missing = start_without(world, files, bad)
+        found = offsets_in(missing, "s")
+        # What is published meanwhile takes nobody's offset.
+        new = max(found)
+        assert found.pop(new) == "new"
+        assert new > max(whole)
+        assert found.items() < whole.items()
+        again = missing.restarted(SimulatedDisk(missing.disk.kill().files()))
+        assert offsets_in(again, "s") == {**whole, new: "new"}
+        assert [line for line in again.lines if "stream" in line] == []
+
+
+def test_a_stream_of_which_nothing_can_be_read_goes_on_behind_all_that_it_can_have_had() -> None:
+    world, files, own = long_stream()
+    left = {name: data for name, data in files.items() if name not in own[:-1]}
+    missing = start_without(world, left, own[-1])
+    (new,) = offsets_in(missing, "s")
+    again = missing.restarted(SimulatedDisk(missing.disk.kill().files()))
+    found = offsets_in(again, "s")
+    assert found.pop(new) == "new"
+    assert found
+    assert found.items() < offsets_in(world, "s").items()
+    assert max(found) < new
+
+
+def test_a_stream_that_is_deleted_goes_with_what_cannot_be_read_of_it() -> None:
+    world, files, own = long_stream()
+    missing = start_without(world, files, own[2])
+    missing.delete("s")
+    missing.settle_down()
+    assert [name for name in missing.disk.names() if name in own] == []
 
 
 def test_a_segment_that_cannot_be_read_is_missing_and_comes_back_as_it_was() -> None:

@@ -136,12 +136,7 @@ class Node(House):
         message = arrived(entry.message, self.settings.frame_max)
         vhost = self.vhosts.get(schedule.vhost)
         queues = [] if vhost is None else queues_for(vhost, schedule.exchange, message)
-        release = Release(self.monitor, schedule, entry, message, queues)
-        if release.is_wide():
-            schedule.is_releasing = True
-            self.errands.begin(release, None)
-        else:
-            release.finish()
+        Release(self.monitor, schedule, entry, message, queues).begin(self.errands)
 
     # -- virtual hosts ---------------------------------------------------------------------------------------------
 
@@ -245,6 +240,7 @@ class Release(FanOut):
         super().__init__(monitor, schedule.exchange, message, queues, None)
         self._schedule = schedule
         self._entry = entry
+        schedule.is_releasing = self.is_wide()
 
     def done(self) -> None:
         self._schedule.is_releasing = False
@@ -253,6 +249,8 @@ class Release(FanOut):
 
     def failed(self) -> bool:
         self._schedule.is_releasing = False
+        if not self.has_lost(self._schedule):
+            self._schedule.put_back(self._entry)
         return True
 
 

@@ -10,6 +10,7 @@ import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 
 from warren.server.gate import descriptor_limit
 
@@ -19,6 +20,9 @@ POLL_SECONDS = 1.0
 POLL_SECONDS_LEAST = 0.05
 # Neither disk nor memory fills faster than this: so far from the limit, so long may the next look wait.
 FILL_BYTES_PER_SECOND = 512 * 1024 * 1024
+# To give memory back takes 0.2 to 0.5 s for each 600 MB, and nobody is served meanwhile: a thread for it would hold
+# malloc's lock. So it may take this part of the time, and publishers that are blocked wait a little longer.
+GIVE_BACK_SHARE = 0.02
 # Of the open-file limit: beyond it no segment could be begun any more.
 FILES_SHARE = 0.95
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -53,6 +57,25 @@ def give_back_memory() -> None:
     except (OSError, AttributeError):
         return
     trim(0)
+
+
+class GivingBack:
+    """Not more often than it may take time. `clock` tells seconds."""
+
+    def __init__(
+        self, give_back: Callable[[], None] = give_back_memory, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._give_back = give_back
+        self._clock = clock
+        self._not_before = 0.0
+
+    def try_now(self) -> None:
+        begin = self._clock()
+        if begin < self._not_before:
+            return
+        self._give_back()
+        end = self._clock()
+        self._not_before = end + (end - begin) / GIVE_BACK_SHARE
 
 
 def files_used() -> int:
@@ -102,6 +125,7 @@ class AlarmWatch:
         self.disk_limit = disk_limit
         self._folder = folder
         self.file_limit = descriptor_limit()
+        self._giving_back = GivingBack()
         self._raised: set[str] = set()
         self._handle: asyncio.TimerHandle | None = None
 
@@ -127,10 +151,9 @@ class AlarmWatch:
             return POLL_SECONDS
         if memory_used() > self.memory_limit:
             # What was freed counts until it is given back: after a flood publishers would stay blocked for good.
-            give_back_memory()
+            self._giving_back.try_now()
         room = self.memory_limit - memory_used()
         self._tell("memory", room < 0)
-        # To give back is not for nothing, so while there is an alarm it is not done more often.
         return POLL_SECONDS if room < 0 else _patience_for(room)
 
     def _check_disk(self) -> float:

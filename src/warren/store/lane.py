@@ -189,8 +189,9 @@ class Lane(Backing):
         while self.paged > 0 and not self._entries:
             if not self.cursors:
                 # Counted but nowhere to be found: damage that was reported when the log was read.
-                self.length -= self.paged
                 self.paged = 0
+                self.length = len(self._returned)
+                self.body_bytes = sum([entry.message.body_size for _, entry in self._returned])
                 return
             self._load_from(self.cursors[0])
         if self.paged == 0:

@@ -50,6 +50,8 @@ class DiskStreamLog(StreamLog):
         self.incarnation = queue.incarnation
         # Oldest first. The last one is written to, unless it is sealed.
         self.segments = segments
+        # As in RecoveredStream.
+        self.unreadable: list[StreamSegment] = []
         self._next_number: i64 = next_number
         self._out = BytesWriter()
         # A TOGETHER record is in `_out`, and its SEEN is not.
@@ -69,6 +71,13 @@ class DiskStreamLog(StreamLog):
             self.first_offset = segments[0].first_offset
             self.next_offset = segments[-1].end_offset
             self.committed = self.next_offset
+
+    def skip_to(self, offset: i64) -> None:
+        """Below it there may be messages in files that cannot be read now."""
+        self.next_offset = offset
+        self.committed = offset
+        if not self.segments:
+            self.first_offset = offset
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -97,7 +106,8 @@ class DiskStreamLog(StreamLog):
             return self.segments[-1]
         number = self._next_number
         self._next_number = number + 1
-        previous_size = self.segments[-1].size if self.segments else 0
+        # Nothing where nobody knows it: of a file that cannot be read.
+        previous_size = self.segments[-1].size if self.segments and self.segments[-1].number == number - 1 else 0
         segment = StreamSegment(self.incarnation, number)
         segment.first_offset = next_offset
         segment.end_offset = segment.first_offset

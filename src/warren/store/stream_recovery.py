@@ -11,9 +11,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.store.disk import Disk
-from warren.store.format import SEEN
+from warren.store.format import RECORD_HEADER_SIZE, SEEN
 from warren.store.seen import notes_in
 from warren.store.stream_format import (
+    FACTS_SIZE,
     STREAM_MESSAGE,
     FileHeader,
     body_size_of,
@@ -30,6 +31,8 @@ from warren.store.whole_files import cut_and_sync, read_or_nothing, read_whole, 
 
 # A file's header tells whose it is, by names of at most 255 bytes each.
 HEADER_READ: Final[i64] = 1024
+# What a message takes at least.
+_LEAST_RECORD: Final[i64] = RECORD_HEADER_SIZE + FACTS_SIZE
 
 
 def recover_streams(logs: StreamLogs) -> list[str]:
@@ -75,7 +78,9 @@ class StreamSurvey:
         self.stream = RecoveredStream(incarnation)
         self.stream.next_number = numbers[-1] + 1
         self.lines: list[str] = []
-        self.found = [_FoundFile(disk, incarnation, number, names) for number in numbers]
+        found = [_FoundFile(disk, incarnation, number, names) for number in numbers]
+        self.found = [one for one in found if not one.is_unreadable]
+        self._unreadable = [one for one in found if one.is_unreadable]
         # Files behind the end of what was synced.
         self.dropped: list[_FoundFile] = []
         for one in self.found:
@@ -83,13 +88,14 @@ class StreamSurvey:
                 self.stream.vhost, self.stream.name = one.header.vhost, one.header.name
         self._cut_unsynced_tail()
         self._tell_gaps()
+        self._keep_unreadable()
 
     def _whose(self) -> str:
         stream = self.stream
         return f"stream '{stream.name}' in vhost '{stream.vhost}'" if stream.name else f"stream {stream.incarnation}"
 
     def _cut_unsynced_tail(self) -> None:
-        durable = max([one.mark for one in self.found])
+        durable = max([one.mark for one in self.found + self._unreadable])
         is_cut = False
         for index, one in enumerate(self.found):
             segment = one.segment
@@ -112,7 +118,7 @@ class StreamSurvey:
         number = int(one.segment.number)
         expected = -1
         if follower is not None and follower.segment.number == number + 1 and follower.header is not None:
-            expected = follower.header.previous_size
+            expected = follower.header.previous_size or -1
         whole, lost, is_last = counted_until(number, one.size, expected, one.damage, one.groups, durable)
         for start, end in lost:
             self.lines.append(f"store: {self._whose()} lost messages: {one.name} is damaged from byte {start} to {end}")
@@ -124,13 +130,34 @@ class StreamSurvey:
     def _tell_gaps(self) -> None:
         """A file in the middle that is not there any more."""
         before: StreamSegment | None = None
+        unreadable = [one.segment.number for one in self._unreadable]
         for segment in self.stream.segments:
-            if before is not None and segment.number > before.number + 1 and segment.first_offset > before.end_offset:
+            if (
+                before is not None
+                and segment.number > before.number + 1
+                and before.number + 1 not in unreadable
+                and segment.first_offset > before.end_offset
+            ):
                 self.lines.append(
                     f"store: {self._whose()} lost messages {before.end_offset} to {segment.first_offset - 1}: "
                     f"{file_name(self.stream.incarnation, before.number + 1)} is missing"
                 )
             before = segment
+
+    def _keep_unreadable(self) -> None:
+        for one in self._unreadable:
+            self.stream.unreadable.append(one.segment)
+            self.lines.append(
+                f"store: {self._whose()}: {one.name} cannot be read: its messages are missing until it can be again"
+            )
+        last = self.found[-1].segment if self.found else None
+        if last is None and self._unreadable:
+            # No file has so many messages.
+            self.stream.next_offset = int(self._unreadable[-1].segment.number) << 32
+        elif last is not None and self._unreadable and self._unreadable[-1].segment.number > last.number:
+            sizes = [one.size for one in self._unreadable if one.segment.number > last.number]
+            most = [size // _LEAST_RECORD for size in [*sizes, self.found[-1].size]]
+            self.stream.next_offset = int(last.first_offset) + sum(most)
 
     def repair(self) -> None:
         """Make what counts durable, and what does not go away."""
@@ -151,13 +178,20 @@ class _FoundFile:
         self.mark: tuple[int, int] = (0, 0)
         self.size: int = disk.size(self.name)
         self.header: FileHeader | None = None
+        self.is_unreadable = False
         segment: StreamSegment | None = None
         if index_name(incarnation, number) in names:
             segment = decode_index(read_or_nothing(disk, index_name(incarnation, number)), incarnation, number)
         if segment is None:
             segment = StreamSegment(incarnation, number)
             self.segment = segment
-            self._survey(read_whole(disk, self.name))
+            data = read_or_nothing(disk, self.name)
+            if not data and self.size > 0:
+                self.is_unreadable = True
+                # It was begun when all before it was durable.
+                self.mark = (number, 0)
+                return
+            self._survey(data)
         else:
             self.segment = segment
             self.mark = (number, int(segment.size))

@@ -29,7 +29,11 @@ class RecoveredStream:
         self.vhost = ""
         self.name = ""
         self.segments: list[StreamSegment] = []
+        # Those that the disk cannot read now. It may be able to at the next start: they stay as long as the stream.
+        self.unreadable: list[StreamSegment] = []
         self.next_number = 1
+        # No message has this offset or one behind it.
+        self.next_offset: int = 0
 
     def count(self) -> int:
         return sum([int(segment.count) for segment in self.segments])
@@ -95,6 +99,9 @@ class StreamLogs:
         if recovered is None:
             recovered = RecoveredStream(queue.incarnation)
         log = DiskStreamLog(self, queue, recovered.segments, recovered.next_number)
+        log.unreadable = recovered.unreadable
+        if recovered.next_offset > log.next_offset:
+            log.skip_to(recovered.next_offset)
         self.logs[queue] = log
         log.recalled = self.store.seen.recall(queue)
         for segment in log.segments:
@@ -109,7 +116,7 @@ class StreamLogs:
         self._changed.pop(log, None)
         self.archive_wanted.pop(log, None)
         self.store.position += 1
-        for segment in log.segments:
+        for segment in log.segments + log.unreadable:
             self._unsynced.pop(segment, None)
             self.drop(segment)
 
@@ -118,7 +125,7 @@ class StreamLogs:
             recovered = self.recovered.pop(incarnation, None)
             if recovered is not None:
                 self.store.position += 1
-                for segment in recovered.segments:
+                for segment in recovered.segments + recovered.unreadable:
                     self.drop(segment)
 
     def drop(self, segment: StreamSegment) -> None:

@@ -155,6 +155,11 @@ class ClientReturn(Return):
         if self._channel.prefetch != 0:
             self._channel.drain_soon()
 
+    def failed(self) -> bool:
+        # What is left of it goes back with the channel.
+        self._channel.settled_to = 0
+        return super().failed()
+
 
 def signed(tag: int) -> i64:
     """Tags are unsigned on the wire. Those beyond the range of i64 become negative, which no delivery's tag is."""

@@ -24,7 +24,7 @@ from warren.broker.rules.arguments import (
 )
 from warren.broker.rules.queue_settings import CLASSIC, QUORUM
 from warren.broker.vhost.sweeps import Removal
-from warren.errors import AccessRefused, InternalError, NotImplementedByBroker, PreconditionFailed, SoftError
+from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed, SoftError
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -68,10 +68,6 @@ class LateDeclare(Errand):
                 channel.connection.hold(channel.connection.node.recorded)
             except SoftError as error:
                 channel.fail(error, self._method.id)
-        return True
-
-    def failed(self) -> bool:
-        self._channel.connection.fail(InternalError("unexpected error"))
         return True
 
 
@@ -194,10 +190,6 @@ class ClientPurge(Purge):
             connection.hold(connection.node.store.position)
         if not self._no_wait:
             self._channel.answer(methods.QueuePurgeOk(count_of(self.count)))
-
-    def failed(self) -> bool:
-        self._channel.connection.fail(InternalError("unexpected error"))
-        return True
 
 
 def delete(channel: Channel, method: methods.QueueDelete) -> None:

@@ -53,17 +53,22 @@ class Move(FanOut):
         queue = self._entry.queue
         self.is_done = True
         self.has_moved = self.said & SOME_TOOK != 0
-        if queue.deleted:
-            return
-        if self.has_moved:
+        if self.has_moved and not queue.deleted:
             queue.backing.settle(self._entry)
-        else:
-            queue.backing.requeue(self._entry)
-            queue.node.drain_soon(queue)
+        elif not self.has_moved:
+            self._put_back()
 
     def failed(self) -> bool:
+        # Also where some have it: in two places rather than in none.
         self.is_done = True
+        self._put_back()
         return True
+
+    def _put_back(self) -> None:
+        queue = self._entry.queue
+        if not self.has_lost(queue):
+            queue.backing.requeue(self._entry)
+            queue.node.drain_soon(queue)
 
 
 def move(vhost: VHost, entry: Entry, address: Address, marks: Table) -> Move | None:
@@ -79,10 +84,7 @@ def move(vhost: VHost, entry: Entry, address: Address, marks: Table) -> Move | N
         return None
     exchange.published_in += 1
     moving = Move(vhost.node.monitor, exchange, message, queues, entry)
-    if moving.is_wide():
-        vhost.node.errands.begin(moving, None)
-    else:
-        moving.finish()
+    moving.begin(vhost.node.errands)
     return moving
 
 

@@ -62,6 +62,7 @@ def bury_dead_letters(realm: Realm, maker: Outlet | None) -> None:
             if not funeral.is_wide():
                 funeral.finish()
                 continue
+            letter.funeral = funeral
         line = letters.stand_in_line(letter)
     if len(letters.lines) > lines:
         realm.errands.add(Burial(realm, maker))
@@ -89,7 +90,7 @@ class Burial(Errand):
         while budget.left > 0 and (line.count > 0 or self._funeral is not None):
             if self._funeral is None:
                 generation = line.next_generation()
-                self._funeral = _funeral_of(self._realm, line.take(generation), generation + 1)
+                self._funeral = self._next(line.take(generation), generation + 1)
                 budget.spend(_LETTER_UNITS if self._funeral is None else self._funeral.cost())
             if self._funeral is not None and self._funeral.step(budget):
                 self._funeral = None
@@ -101,6 +102,10 @@ class Burial(Errand):
             return False
         letters.close_line(self._maker)
         return True
+
+    def _next(self, letter: DeadLetter, generation: i64) -> Funeral | None:
+        funeral = letter.funeral
+        return funeral if isinstance(funeral, Funeral) else _funeral_of(self._realm, letter, generation)
 
     def failed(self) -> bool:
         # The letter that failed has left the line; those behind it are not to be lost with it.

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from warren.broker.exchanges.base import Destination, Envelope, Exchange
 from warren.broker.exchanges.route import is_cacheable, route
 from warren.broker.message import Message
-from warren.broker.queue.errands import Budget, Errand
+from warren.broker.queue.errands import Budget, Errand, Errands
 from warren.broker.queue.outcome import FAILED, REFUSED, SCHEDULED
 from warren.broker.queue.queue import Queue
 from warren.broker.session.observer import Observer
@@ -78,9 +78,17 @@ class FanOut(Errand):
         self.each: i64 = _KEPT_UNITS if message.persistent else _QUEUE_UNITS
         self.said: i64 = 0
         self._at: i64 = 0
+        self._failures: i64 = monitor.failures
 
     def is_wide(self) -> bool:
         return len(self.queues) > WIDE
+
+    def begin(self, errands: Errands) -> None:
+        """At once, or over some turns where it is wide."""
+        if self.is_wide():
+            errands.add(self)
+        else:
+            self.finish()
 
     def finish(self) -> None:
         """All of it at once, for what is not wide."""
@@ -107,6 +115,10 @@ class FanOut(Errand):
     def done(self) -> None:
         """It is everywhere, and what the queues said is known."""
 
+    def has_lost(self, queue: Queue) -> bool:
+        """The queue that it comes from is gone, or has begun anew with what its store has."""
+        return queue.deleted or queue.failed_at > self._failures
+
 
 def queues_for(vhost: VHost, exchange: Exchange, message: Message) -> list[Queue]:
     """Where the exchange sends this message."""
@@ -121,9 +133,3 @@ def queues_for(vhost: VHost, exchange: Exchange, message: Message) -> list[Queue
 def queues_in(destinations: list[Destination]) -> list[Queue]:
     """Of a route, which is followed through all exchanges. Not looked at one by one: there may be very many."""
     return cast("list[Queue]", destinations)
-
-
-def republish(vhost: VHost, exchange: Exchange, message: Message) -> None:
-    """As if somebody who may had published it."""
-    exchange.published_in += 1
-    deliver(vhost.node.monitor, exchange, message, queues_for(vhost, exchange, message), None)

@@ -16,7 +16,7 @@ from warren.broker.queue.entry import Entry
 from warren.broker.queue.errands import Budget, Errand
 from warren.broker.session.answers import Transaction
 from warren.broker.session.observer import Delivery
-from warren.errors import InternalError, PreconditionFailed, SoftError
+from warren.errors import PreconditionFailed, SoftError
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
@@ -200,10 +200,6 @@ class Commit(Errand):
         if entry.queue.failed_at <= self._failures:
             settle.apply(entry, outcome)
         return 1
-
-    def failed(self) -> bool:
-        self._transaction.channel.connection.fail(InternalError("unexpected error"))
-        return True
 
 
 class Rollback(Errand):

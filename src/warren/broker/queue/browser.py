@@ -122,7 +122,7 @@ def begin_browsing(browser: Browser) -> None:
     queue = browser.queue
     node = queue.node
     if SETTLE_TO in browser.arguments:
-        node.errands.begin(SettlingForBrowser(browser), None)
+        node.errands.begin(SettlingForBrowser(browser), browser.channel.outlet)
     else:
         browser.begin()
 

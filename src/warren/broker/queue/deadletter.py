@@ -15,6 +15,7 @@ from warren.broker.world import Host
 
 if TYPE_CHECKING:
     from warren.broker.queue.entry import Entry
+    from warren.broker.queue.errands import Errand
     from warren.broker.queue.outlet import Outlet
     from warren.broker.queue.queue import Queue
 
@@ -34,6 +35,8 @@ class DeadLetter:
         self.reason = reason
         # False for a message that was refused at the door and never was in the queue.
         self.stored = stored
+        # Where it goes to, if that is known while it waits.
+        self.funeral: Errand | None = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

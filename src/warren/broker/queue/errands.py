@@ -14,6 +14,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.queue.outlet import Outlet
 from warren.broker.world import Host
+from warren.errors import InternalError
 
 # A fifth of the 20 ms that nobody should wait longer than: readers and consumers have their share of a turn, too.
 UNITS: Final[i64] = 4000
@@ -45,7 +46,9 @@ class Errand:
         raise NotImplementedError
 
     def failed(self) -> bool:
-        """It raised; True to give it up, because it would raise again in every turn."""
+        """It raised: put back in order what is half done. True to give it up, because it would raise again in every
+        turn; then a connection that waits for it is closed.
+        """
         return True
 
 
@@ -68,12 +71,20 @@ class Errands:
 
     def begin(self, errand: Errand, waiter: Outlet | None) -> None:
         """At once, with what is left of the turn. For what is left of it, whoever asked is not read on."""
-        if self.budget.left > 0 and errand.step(self.budget):
+        if self.budget.left > 0 and self.attempt(errand, self.budget):
             return
         if waiter is not None:
             errand.waiter = waiter
             waiter.await_errand()
         self.add(errand)
+
+    def attempt(self, errand: Errand, budget: Budget) -> bool:
+        """A piece of it now. If it raises, whoever asked for it is still there to be told."""
+        try:
+            return errand.step(budget)
+        except Exception:
+            errand.failed()
+            raise
 
     def charge(self, units: i64, who: Outlet) -> None:
         """Work that could not be cut was done. Whoever asked for it is not read on in a turn that is used up."""
@@ -101,4 +112,8 @@ class Errands:
             return errand.step(budget)
         except Exception:
             self._host.log(_ERROR, f"work of more than one turn failed\n{traceback.format_exc()}")
-            return errand.failed()
+            is_over = errand.failed()
+            if is_over and errand.waiter is not None:
+                # Who asked waits for an answer that will not come.
+                errand.waiter.fail(InternalError("unexpected error"))
+            return is_over

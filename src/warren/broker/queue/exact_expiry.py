@@ -36,6 +36,11 @@ class ExactExpiry(Timer):
         heappush(self._heap, (entry.expires_at, entry.sequence))
         self._arm()
 
+    def put_back(self, entry: Entry, due: i64) -> None:
+        """Its time was over, and it is still there."""
+        heappush(self._heap, (due, entry.sequence))
+        self._arm()
+
     def _arm(self) -> None:
         if not self._heap:
             return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # What one firing, one publish or one delivery takes out; others have their turn before the rest.
 BATCH: Final[i64] = 1000
-# A queue that failed begins anew, but not at once with what is over: if that is what failed, it may fail again.
+# After which something that failed is tried again.
 AGAIN_MS: Final[i64] = 1000
 
 

@@ -334,6 +334,7 @@ class FifoQueue(Queue):
         self.has_expiring = self.backing.has_expiring
         again = self.node.now + AGAIN_MS
         if self.has_expiring:
+            # Not at once: if that is what failed, it may fail again.
             self.node.timers.schedule(self.expiry_timer, again)
         if self.exact_expiry is not None:
             self.node.timers.cancel(self.exact_expiry)

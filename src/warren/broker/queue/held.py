@@ -121,6 +121,7 @@ class Return(Settlement):
             self._outlet.send(self._answer)
 
     def failed(self) -> bool:
+        self.pause()
         self._hand_out()
         return True
 

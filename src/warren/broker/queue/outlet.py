@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from warren.amqp.methods import Method
 from warren.amqp.replies import frame
+from warren.errors import AmqpError
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
@@ -176,3 +177,6 @@ class Outlet:
 
     def errand_done(self) -> None:
         pass
+
+    def fail(self, error: AmqpError) -> None:
+        """Close it for this reason."""

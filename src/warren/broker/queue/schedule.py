@@ -56,6 +56,13 @@ class Schedule(Queue):
         """Its time has come: into the queues first, then out of here, so that it is never in neither place."""
         self.node.release_scheduled(self, entry)
 
+    def put_back(self, entry: Entry) -> None:
+        """It could not be released."""
+        self.backing.requeue(entry)
+        if self.exact_expiry is not None:
+            # Not at once: what failed may fail again.
+            self.exact_expiry.put_back(entry, self.node.now + AGAIN_MS)
+
     def is_held_up(self) -> bool:
         return self.is_releasing
 

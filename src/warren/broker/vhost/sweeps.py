@@ -116,3 +116,8 @@ class QueueSweep(Sweep):
                 return True
             self._removal = Removal(self.vhost, self._left.pop())
         return False
+
+    def failed(self) -> bool:
+        if self._removal is not None:
+            self._removal.failed()
+        return super().failed()

@@ -196,7 +196,7 @@ class VHost:
     def begin_removal(self, removal: Removal, waiter: Outlet | None) -> None:
         """At once where little is bound to it."""
         if self.bindings_of(removal.destination) <= _NARROW:
-            removal.step(Budget())
+            self.node.errands.attempt(removal, Budget())
         else:
             self.node.errands.begin(removal, waiter)
 

@@ -21,7 +21,7 @@ from warren.broker.session.channel import Channel
 from warren.broker.session.connection import Connection
 from warren.broker.terms import erlang_address, erlang_argument
 from warren.broker.vhost.realm import Realm
-from warren.broker.watch.firehose import publish_internal
+from warren.broker.watch.own_messages import OwnMessages
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 _PROTOCOL: Final = "{0,9,1}"
@@ -36,6 +36,7 @@ class Events(EventListener):
     def __init__(self, node: Realm) -> None:
         super().__init__()
         self._node = node
+        self._own = OwnMessages(node.errands)
 
     def has_listeners(self) -> bool:
         vhost = self._node.vhosts.get(self._node.settings.default_vhost)
@@ -51,7 +52,7 @@ class Events(EventListener):
                 headers[name] = _field(facts[name])
         properties = Properties(headers=headers, delivery_mode=2, timestamp=self._node.wall_seconds())
         vhost = self._node.vhosts[self._node.settings.default_vhost]
-        publish_internal(vhost, EVENT_EXCHANGE, key, properties, b"")
+        self._own.publish(vhost, EVENT_EXCHANGE, key, properties, b"", None)
         self._node.wake()
 
     def done(self, key: str, facts: dict[str, object]) -> None:

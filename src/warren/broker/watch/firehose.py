@@ -7,34 +7,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 from warren.amqp.fields import DEPTH_MAX, Field, Table, table_of
-from warren.amqp.frames import body_of, content_frames
-from warren.amqp.properties import TEXT_PROPERTIES, Properties, encode_properties
+from warren.amqp.frames import body_of
+from warren.amqp.properties import TEXT_PROPERTIES, Properties
 from warren.amqp.tables import depth_of
-from warren.broker.message import Message, Origin
-from warren.broker.publish.republish import republish
+from warren.broker.message import Message
 from warren.broker.queue.entry import Entry
+from warren.broker.watch.own_messages import OwnMessages
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
-    from warren.broker.vhost.vhost import VHost
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 _INT_MAX: Final = 2**31 - 1
 
 
-def trace_publish(channel: Channel, message: Message, queues: list[str]) -> None:
+def trace_publish(own: OwnMessages, channel: Channel, message: Message, queues: list[str]) -> None:
     headers = _headers(channel, message)
     headers["routed_queues"] = Field("A", [Field("S", queue) for queue in queues])
-    _send(channel.vhost, f"publish.{message.origin.exchange}", headers, message)
+    _send(own, channel, f"publish.{message.origin.exchange}", headers, message)
 
 
-def trace_delivery(channel: Channel, queue: str, entry: Entry) -> None:
+def trace_delivery(own: OwnMessages, channel: Channel, queue: str, entry: Entry) -> None:
     headers = _headers(channel, entry.message)
     headers["redelivered"] = Field("I", 1 if entry.redelivered else 0)
-    _send(channel.vhost, f"deliver.{queue}", headers, entry.message)
+    _send(own, channel, f"deliver.{queue}", headers, entry.message)
 
 
 def _headers(channel: Channel, message: Message) -> Table:
@@ -73,23 +70,9 @@ def _properties(properties: Properties) -> Table:
     return table
 
 
-def _send(vhost: VHost, key: str, headers: Table, message: Message) -> None:
+def _send(own: OwnMessages, channel: Channel, key: str, headers: Table, message: Message) -> None:
     if message.origin.exchange == TRACE_EXCHANGE:
         # What was traced is not traced again, or it would never end.
         return
-    publish_internal(vhost, TRACE_EXCHANGE, key, Properties(headers=headers), body_of(message.content))
-
-
-def publish_internal(vhost: VHost, name: str, key: str, properties: Properties, body: bytes) -> None:
-    """A message of the broker's own, to an exchange to which clients cannot publish."""
-    exchange = vhost.exchanges.get(name)
-    if exchange is None or exchange.leads_nowhere():
-        return
-    # A key is a short string on the wire, and this one has a name of up to 255 bytes in it.
-    while len(key.encode("utf-8", "surrogateescape")) > 255:
-        key = key[:-1]
-    size: i64 = len(body)
-    content = content_frames(1, encode_properties(properties), body, vhost.node.settings.frame_max)
-    message = Message(Origin(name, [key]), content, 1, size)
-    message.persistent = properties.delivery_mode == 2
-    republish(vhost, exchange, message)
+    body = body_of(message.content)
+    own.publish(channel.vhost, TRACE_EXCHANGE, key, Properties(headers=headers), body, channel.connection)

@@ -26,6 +26,7 @@ from warren.broker.watch.explain import explain
 from warren.broker.watch.firehose import trace_delivery, trace_publish
 from warren.broker.watch.journey import Awaited, Journey, Journeys
 from warren.broker.watch.latency import Latency
+from warren.broker.watch.own_messages import OwnMessages
 from warren.errors import AmqpError
 
 
@@ -36,6 +37,7 @@ class Watch(Watching):
         self.node = node
         self.journeys = Journeys(node)
         self.latency = Latency(node)
+        self.own = OwnMessages(node.errands)
         self.tracer: Tracer | None = None
 
     def changed(self) -> None:
@@ -50,7 +52,7 @@ class Watch(Watching):
             self.latency.delivered(queue, entry)
         assert isinstance(channel, Channel)
         if channel.vhost.tracing:
-            trace_delivery(channel, queue.name, entry)
+            trace_delivery(self.own, channel, queue.name, entry)
         if self.tracer is not None:
             headers = entry.message.properties().headers
             self.tracer.delivered(channel.vhost.name, queue.name, headers, entry.redelivered)
@@ -172,7 +174,7 @@ class Watcher(Observer):
         if self._journey is not None:
             note_route(self._journey, channel.vhost.exchanges, exchange, envelope, queues)
         if channel.vhost.tracing:
-            trace_publish(channel, message, names)
+            trace_publish(self._watch.own, channel, message, names)
         if latency.wanted > 0 and channel.transaction is None:
             latency.follow(queues, arrival(channel))
 
