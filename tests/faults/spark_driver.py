@@ -1,9 +1,9 @@
 """A driver to be killed: two queries, of a stream and of a queue, each into files that are named after their batches,
-and a third that publishes what is in the stream, numbered, to queues and a stream.
+and three that publish what is in a stream, in a queue and in files, numbered, to queues and a stream.
 
     python -m tests.faults.spark_driver '{"uri": ..., "folder": ..., "mode": "run" | "drain" | "bounce", ...}'
 
-`queries` names those that are wanted, if not all three.
+`queries` names those that are wanted, if not all; `cores`, which files are cut by, are 2 unless said.
 A batch that is repeated replaces its file, and must hold the same rows: otherwise `differences` says so.
 """
 
@@ -19,21 +19,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.faults.spark_hooks import SABOTAGE, HookedSource, await_file, mark, settles_early, strike
+from tests.faults.spark_hooks import SABOTAGE, HookedBatches, HookedSource, await_file, mark, settles_early, strike
 from warren.spark import session
+from warren.spark.folders import LocalFolder
+from warren.spark.pipelines.row_order import RowOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # What is written to files, each by a query of its own, and what is published again.
 SOURCES: Final = ("stream", "queue")
 COPY: Final = "copy"
-COPIES: Final = "copies"
-QUERIES: Final = (*SOURCES, COPY)
+COPY_QUEUE: Final = "copy-queue"
+COPY_FILES: Final = "copy-files"
+COPYING: Final = (COPY, COPY_QUEUE, COPY_FILES)
+QUERIES: Final = (*SOURCES, *COPYING)
 # Small, so that there are many to be killed in, and large when it is only about getting to the end.
 BATCH: Final = 40
 LAST_BATCH: Final = 5000
+BATCH_FILES: Final = 4
 PATIENCE: Final = 60.0
 # What Spark says of a query whose sources are not there yet.
 INITIALIZING: Final = "Initializing sources"
@@ -44,38 +50,54 @@ class Driver:
         self._uri = str(given["uri"])
         self._folder = Path(given["folder"])
         self._queries: list[str] = given.get("queries", QUERIES)
-        self._spark = session("faults", "local[2,4]", **{"spark.ui.enabled": False})
+        self._spark = session("faults", f"local[{given.get('cores', 2)},4]", **{"spark.ui.enabled": False})
         self._spark.dataSource.register(HookedSource)
         process = self._spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         (self._folder / "victims").write_text(f"{process.pid} {os.getpid()}")
         self.jvm = int(process.pid)
 
     def start(self, query: str, now: bool = False) -> StreamingQuery:
-        return self._start_copy(now) if query == COPY else self._start_files(query, now)
+        writer = self._writer_of(query, now).option("checkpointLocation", str(self._folder / f"checkpoint-{query}"))
+        return (writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")).start()
 
-    def _start_files(self, source: str, now: bool) -> StreamingQuery:
+    def _writer_of(self, query: str, now: bool) -> DataStreamWriter:
+        if query == COPY_FILES:
+            return self._copy_of_files(now)
+        return self._copy_of_messages(query, now) if query in COPYING else self._files_of(query, now)
+
+    def _files_of(self, source: str, now: bool) -> DataStreamWriter:
         most = str(LAST_BATCH if now else BATCH)
         options = {"uri": self._uri, source: f"source-{source}", "maxOffsetsPerTrigger": most, "timeout": "10"}
         if source == "stream":
             options |= {"startingOffsets": "earliest", "minPartitions": "2"}
         frame = self._spark.readStream.format("hooked").options(**options).load()
-        writer = frame.writeStream.foreachBatch(self._sink(source))
-        writer = writer.option("checkpointLocation", str(self._folder / f"checkpoint-{source}"))
-        writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
-        return writer.start()
+        return frame.writeStream.foreachBatch(self._sink(source))
 
-    def _start_copy(self, now: bool) -> StreamingQuery:
-        """From the stream to an exchange, as a pipeline does it."""
-        options = {"uri": self._uri, "stream": "source-stream", "startingOffsets": "earliest", "timeout": "10"}
-        options |= {"minPartitions": "2", "maxOffsetsPerTrigger": str(LAST_BATCH if now else BATCH)}
+    def _copy_of_messages(self, query: str, now: bool) -> DataStreamWriter:
+        """From the stream, or the queue, to an exchange, as a pipeline does it."""
+        options = {"uri": self._uri, "timeout": "10", "maxOffsetsPerTrigger": str(LAST_BATCH if now else BATCH)}
+        if query == COPY:
+            options |= {"stream": "source-stream", "startingOffsets": "earliest", "minPartitions": "2"}
+        else:
+            options |= {"queue": f"source-{query}"}
         frame = self._spark.readStream.format("warren").options(**options).load()
-        writer = frame.select("body").writeStream.format("hooked")
-        writer = writer.options(uri=self._uri, exchange=COPIES, routingKey="", timeout="10")
-        if os.environ.get(SABOTAGE) != "unnumbered":
-            writer = writer.option("publisher", "copy")
-        writer = writer.option("checkpointLocation", str(self._folder / "checkpoint-copy"))
-        writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
-        return writer.start()
+        return frame.select("body").writeStream.format("hooked").options(**self._options_of_copy(query))
+
+    def _copy_of_files(self, now: bool) -> DataStreamWriter:
+        reader = self._spark.readStream.option("maxFilesPerTrigger", LAST_BATCH if now else BATCH_FILES)
+        frame = reader.text(str(self._folder / f"source-{COPY_FILES}")).selectExpr("value AS body")
+        checkpoint = LocalFolder(self._folder / f"checkpoint-{COPY_FILES}")
+        publish = HookedBatches(self._options_of_copy(COPY_FILES), frame.schema, checkpoint, RowOrder.SORTED)
+
+        def write(frame: DataFrame, batch: int) -> None:
+            publish(frame, batch)
+            strike("after-publish")
+
+        return frame.writeStream.foreachBatch(write)
+
+    def _options_of_copy(self, query: str) -> dict[str, str]:
+        options = {"uri": self._uri, "exchange": f"{query}-copies", "routingKey": "", "timeout": "10"}
+        return options if os.environ.get(SABOTAGE) == "unnumbered" else {**options, "publisher": "copy"}
 
     def start_all(self) -> list[StreamingQuery]:
         return [self.start(query) for query in self._queries]
@@ -120,7 +142,7 @@ class Driver:
     def drain(self) -> None:
         # Files twice: the first time may end with a batch that an earlier driver had planned. Side by side, because
         # each spends most of its time waiting for processes to start.
-        for queries in ([query for query in self._queries if query != COPY], self._queries):
+        for queries in ([query for query in self._queries if query not in COPYING], self._queries):
             for started in [self.start(query, now=True) for query in queries]:
                 started.awaitTermination()
 

@@ -6,9 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -21,7 +21,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from warren.spark.partitions import RangePartition
-from warren.spark.queue import QueueReader
+from warren.spark.pipelines.publish_step import PublishStep
+from warren.spark.pipelines.writers import MessageBatches
+from warren.spark.queue import Offset, QueueReader
 from warren.spark.sink import Published, StreamWriter
 from warren.spark.source import WarrenSource
 from warren.spark.stream import StreamReader
@@ -74,42 +76,45 @@ def await_file(path: Path, seconds: float = 30.0) -> bool:
 
 class HookedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, reader: StreamReader | QueueReader) -> None:
-        self._reader = reader
+        # Their offsets differ in type, and each is given its own back.
+        self._reader: Any = reader
 
-    def initialOffset(self) -> dict[str, int]:
-        return self._reader.initialOffset()
+    def initialOffset(self) -> Offset:
+        return dict(self._reader.initialOffset())
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._reader.prepareForTriggerAvailableNow()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return self._reader.getDefaultReadLimit()
+        limit: ReadLimit = self._reader.getDefaultReadLimit()
+        return limit
 
-    def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
-        end = self._reader.latestOffset(start, limit)
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        end: Offset = self._reader.latestOffset(start, limit)
         if end != start:
             strike("before-offsets")
         return end
 
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         strike("after-offsets")
         if settles_early() and isinstance(self._reader, QueueReader):
-            threading.Thread(target=self._settle_when_read, args=(dict(end),), daemon=True).start()
-        return self._reader.partitions(start, end)
+            threading.Thread(target=self._settle_when_read, args=(end,), daemon=True).start()
+        partitions: Sequence[InputPartition] = self._reader.partitions(start, end)
+        return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._reader.read(partition)
         if settles_early() and isinstance(partition, RangePartition):
             mark(f"read-{partition.span.name}-{partition.span.end}").touch()
 
-    def _settle_when_read(self, end: dict[str, int]) -> None:
+    def _settle_when_read(self, end: Offset) -> None:
         """As connectors do that acknowledge on receipt, long before anybody has done anything with it."""
-        ((name, number),) = end.items()
+        name, number = next(iter(end.items()))
         if await_file(mark(f"read-{name}-{number}")):
             self._reader.commit(end)
             mark(f"settled-{number}").touch()
 
-    def commit(self, end: Mapping[str, int]) -> None:
+    def commit(self, end: Offset) -> None:
         strike("during-commit")
         self._reader.commit(end)
 
@@ -126,6 +131,20 @@ class HookedWriter(StreamWriter):
         """All tasks are done, and Spark has not noted it yet."""
         super().commit(messages, batchId)
         strike("after-publish")
+
+
+class HookedStep(PublishStep):
+    """The same for rows that are sorted first."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for done in super().__call__(batches):
+            if done["messages"][0].as_py():
+                strike("during-publish")
+            yield done
+
+
+class HookedBatches(MessageBatches):
+    _step = HookedStep
 
 
 class HookedSource(WarrenSource):

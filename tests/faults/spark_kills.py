@@ -2,8 +2,9 @@
 
     python -m tests.faults.spark_kills --kills 25 --bounces 100 --workers 30 --brokers 20
 
-Unique messages go into a stream and into a queue all the time; two queries write them to files by batch, and a third
-publishes those of the stream, numbered, to an exchange that leads to a queue, a stream and a queue with deduplication.
+Unique messages go into a stream, into queues and into files all the time; two queries write them to files by batch, and
+three publish those of the stream, of a queue and of files, numbered, each to an exchange that leads to a queue, a
+stream and a queue with deduplication. Drivers have one core, two or three, by which files are cut.
 At the end everything is drained: each message that the broker confirmed is there once, and a batch that was repeated
 had the same rows.
 """
@@ -31,7 +32,7 @@ import pika
 
 from tests import quick_spark
 from tests.faults.kill9_broker import ROOT, environment
-from tests.faults.spark_driver import COPIES, COPY, QUERIES, SOURCES
+from tests.faults.spark_driver import COPY, COPY_FILES, COPY_QUEUE, COPYING, QUERIES, SOURCES
 from tests.faults.spark_hooks import POINTS, SABOTAGE, STRIKE, VICTIMS
 
 # A second, to each: what a busy machine keeps up with, or draining would take longer than killing.
@@ -49,6 +50,11 @@ SABOTAGES: Final = {
 PLAIN: Final = "plain"
 LOG: Final = "log"
 LOOKING_OUT: Final = "looking-out"
+# What a query reads.
+READ: Final = {**{source: source for source in SOURCES}, COPY: "stream", COPY_QUEUE: COPY_QUEUE, COPY_FILES: COPY_FILES}
+# In a file.
+LINES: Final = 5
+MOST_CORES: Final = 3
 
 
 @dataclass
@@ -77,9 +83,11 @@ class Report:
 class Publisher(threading.Thread):
     """Numbers to the sources, each once. What was not confirmed may be there or not."""
 
-    def __init__(self, uri: str, sources: Sequence[str]) -> None:
+    def __init__(self, uri: str, sources: Sequence[str], files: Path) -> None:
         super().__init__(daemon=True)
         self._uri = uri
+        self._files = files
+        self._lines: list[str] = []
         self._done = threading.Event()
         self.attempted: dict[str, set[str]] = {source: set() for source in sources}
         self.confirmed: dict[str, set[str]] = {source: set() for source in sources}
@@ -95,12 +103,25 @@ class Publisher(threading.Thread):
                     number += 1
                     for source in self.attempted:
                         self.attempted[source].add(str(number))
-                        mode = pika.BasicProperties(delivery_mode=2)
-                        channel.basic_publish("", f"source-{source}", str(number).encode(), mode)
-                        self.confirmed[source].add(str(number))
+                        self._publish(channel, source, str(number))
                 connection.close()
             except (pika.exceptions.AMQPError, OSError):
                 time.sleep(0.1)
+
+    def _publish(self, channel: Any, source: str, number: str) -> None:
+        if source == COPY_FILES:
+            self._lines.append(number)
+            if len(self._lines) == LINES:
+                # Spark takes no notice of names that begin so, and a file must not grow under its eyes.
+                fresh = self._files / f".{number}"
+                fresh.write_text("\n".join(self._lines))
+                fresh.rename(self._files / number)
+                self.confirmed[source].update(self._lines)
+                self._lines.clear()
+            return
+        mode = pika.BasicProperties(delivery_mode=2)
+        channel.basic_publish("", f"source-{source}", number.encode(), mode)
+        self.confirmed[source].add(number)
 
     def stop(self) -> None:
         self._done.set()
@@ -118,7 +139,7 @@ class World:
         self._sabotage = sabotage
         self._queries = [SABOTAGES[sabotage][1]] if sabotage else list(queries)
         self._written = [source for source in SOURCES if source in self._queries]
-        self._sources = ["stream"] if self._queries == [COPY] else self._written
+        self._copying = [query for query in COPYING if query in self._queries]
         self._port = 0
         self._drivers: list[subprocess.Popen[str]] = []
         # One that bounces no more, and can drain.
@@ -128,13 +149,17 @@ class World:
         with self._channel() as channel:
             channel.queue_declare("source-stream", durable=True, arguments={"x-queue-type": "stream"})
             channel.queue_declare("source-queue", durable=True)
-            channel.exchange_declare(COPIES, "fanout", durable=True)
+            channel.queue_declare(f"source-{COPY_QUEUE}", durable=True)
             looking_out = {"x-message-deduplication": True, "x-cache-size": 1_000_000}
             stream = {"x-queue-type": "stream"}
-            for name, arguments in ((PLAIN, {}), (LOG, stream), (LOOKING_OUT, looking_out)):
-                channel.queue_declare(name, durable=True, arguments=arguments)
-                channel.queue_bind(name, COPIES)
-        self.publisher = Publisher(self.uri, self._sources)
+            for query in self._copying:
+                channel.exchange_declare(f"{query}-copies", "fanout", durable=True)
+                for name, arguments in ((PLAIN, {}), (LOG, stream), (LOOKING_OUT, looking_out)):
+                    channel.queue_declare(f"{query}-{name}", durable=True, arguments=arguments)
+                    channel.queue_bind(f"{query}-{name}", f"{query}-copies")
+        files = folder / f"source-{COPY_FILES}"
+        files.mkdir()
+        self.publisher = Publisher(self.uri, list(dict.fromkeys(READ[query] for query in self._queries)), files)
 
     @contextmanager
     def _channel(self) -> Iterator[Any]:
@@ -181,7 +206,7 @@ class World:
         # What publishes runs in processes that live for a batch or less, and count from one.
         nth = 1 if point.endswith("publish") else self._random.randint(1, 3)
         strike = "" if point == "random" else f"{point}:{nth}"
-        process = self.driver("run", strike)
+        process = self.driver("run", strike, cores=self._random.randint(1, MOST_CORES))
         assert process.stdout is not None
         if process.stdout.readline() and point == "random":
             time.sleep(self._random.uniform(0.0, 6.0))
@@ -261,23 +286,24 @@ class World:
             report.lost += len(self.publisher.confirmed[source] - rows.keys())
             report.unexpected += len(rows.keys() - self.publisher.attempted[source])
             report.duplicated += sum(count - 1 for count in rows.values())
-        if COPY in self._queries:
-            self._count_copies()
+        for query in self._copying:
+            self._count_copies(query)
         differences = self.folder / "differences"
         report.differences = len(differences.read_text().splitlines()) if differences.exists() else 0
         return report
 
-    def _count_copies(self) -> None:
-        report = self.report
-        for name in (PLAIN, LOG, LOOKING_OUT):
+    def _count_copies(self, query: str) -> None:
+        report, source = self.report, READ[query]
+        for kind in (PLAIN, LOG, LOOKING_OUT):
             with self._channel() as channel:
-                copies = Counter(self._bodies_in(channel, name))
+                copies = Counter(self._bodies_in(channel, f"{query}-{kind}"))
+            doubled = sum(count - 1 for count in copies.values())
             report.copies += len(copies)
-            report.confirmed += len(self.publisher.confirmed["stream"])
-            report.lost += len(self.publisher.confirmed["stream"] - copies.keys())
-            report.unexpected += len(copies.keys() - self.publisher.attempted["stream"])
-            report.doubled[name] = sum(count - 1 for count in copies.values())
-            report.duplicated += report.doubled[name]
+            report.confirmed += len(self.publisher.confirmed[source])
+            report.lost += len(self.publisher.confirmed[source] - copies.keys())
+            report.unexpected += len(copies.keys() - self.publisher.attempted[source])
+            report.doubled[kind] = report.doubled.get(kind, 0) + doubled
+            report.duplicated += doubled
 
     def _bodies_in(self, channel: Any, name: str) -> list[str]:
         """All, of a queue or of a stream."""
@@ -287,7 +313,7 @@ class World:
         channel.basic_qos(prefetch_count=1000)
         bodies: list[str] = []
         for method, _, body in channel.consume(
-            name, arguments={"x-stream-offset": "first"} if name == LOG else None, inactivity_timeout=PATIENCE
+            name, arguments={"x-stream-offset": "first"} if name.endswith(LOG) else None, inactivity_timeout=PATIENCE
         ):
             assert method is not None, f"{len(bodies)} of {waiting} messages came from {name}"
             channel.basic_ack(method.delivery_tag)
@@ -352,6 +378,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("kills", 6), ("bounces", 10), ("workers", 0), ("brokers", 0), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--queries", nargs="+", default=QUERIES, choices=QUERIES)
     parser.add_argument("--break", dest="sabotage", default="", choices=["", *SABOTAGES])
     given = vars(parser.parse_args())
     if not quick_spark.ARCHIVE.exists():

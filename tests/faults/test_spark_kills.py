@@ -29,6 +29,17 @@ def test_what_is_published_is_there_once_when_driver_workers_and_broker_are_kill
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("query", ["copy-queue", "copy-files"])
+def test_what_was_in_a_queue_or_in_files_is_published_once_through_all_kills(query: str) -> None:
+    # The driver when some tasks of a batch are done, and when all are; others have another number of cores.
+    report = spark_kills.run(kills=2, workers=2, brokers=2, seed=5, queries=(query,))
+    assert report.is_good(), report
+    assert report.driver_kills == {"during-publish": 1, "after-publish": 1}
+    assert report.worker_kills > 0 and report.broker_kills == 2, report
+    assert report.copies > 50
+
+
+@pytest.mark.long
 def test_a_sink_without_numbers_is_found_out_where_no_ids_are_looked_for() -> None:
     report = spark_kills.run(kills=1, sabotage="unnumbered")
     assert report.lost == 0, report

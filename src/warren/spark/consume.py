@@ -202,6 +202,11 @@ class RangeReader:
         span = self._span
         # A stream of RabbitMQ has offsets that stand for no message.
         missing = (span.end - span.start if self.has_runs else span.expected) - count
+        if missing < 0 and span.is_of_queue and self._fails:
+            raise DataLoss(
+                f"{-missing} messages have come back to {span.name!r} between those of a batch that was begun: "
+                "somebody else had taken them; with option failOnDataLoss=false the query goes on with what is there"
+            )
         if missing > 0 and self._fails:
             raise DataLoss(
                 f"{missing} messages of {span.name!r} are gone before they were read: "

@@ -2,6 +2,9 @@
 
 Spark calls `commit` for a batch when it plans the next one, so for the last batch never. But whenever it asks for the
 latest offset, all before the start that it names is in the checkpoint: that is settled there, the last batch included.
+
+Beside the place where a batch ends, its offset holds a checksum of which messages are in it: after a crash some may
+have expired, and a batch that is done again must be the same or be refused.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ from warren.spark.queue_spool import Spool, SpoolPartition, SpoolPlanner, read_s
 
 NO_LIMIT: Final = 1 << 62
 
+# Where each queue's batch ends, by its name, and the checksum of the batch.
+Offset = dict[str, int | str]
+
 
 class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
@@ -35,11 +41,12 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._left: int | None = None
         # The batch that was planned last: where it ends, and how many messages are in it.
         self._planned = (-1, 0)
+        self._checksum = f"{self._name} checksum"
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_planner": None, "_spool": None}
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> Offset:
         return {self._name: self._connected().first()}
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -48,32 +55,39 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.max_offsets) if self._options.max_offsets else ReadAllAvailable()
 
-    def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
-        place = self._start_of(start)
+    def latestOffset(self, start: Mapping[str, int | str], limit: ReadLimit) -> Offset:
+        place = self._place_of(start)
         most = 0 if isinstance(limit, ReadAllAvailable) else self._options.max_offsets
         try:
-            return {self._name: self._available(place, most or NO_LIMIT)}
+            end = self._available(place, most or NO_LIMIT)
         except (ConnectionLost, QueueRefused):
             # Since the last time, by a restart or for acknowledging too late. What is wrong for good is told now.
             self._connected().close()
             self._planner = None
-            return {self._name: self._available(place, most or NO_LIMIT)}
+            end = self._available(place, most or NO_LIMIT)
+        if end == place:
+            return dict(start)
+        checksum = self._connected().checksum(place, end)
+        return {self._name: end, self._checksum: checksum} if checksum else {self._name: end}
 
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
-        return self._connected().partitions(self._start_of(start), self._start_of(end))
+    def partitions(self, start: Mapping[str, int | str], end: Mapping[str, int | str]) -> Sequence[InputPartition]:
+        # A checkpoint of an earlier release has none.
+        checksum = str(end.get(self._checksum, ""))
+        return self._connected().partitions(self._place_of(start), self._place_of(end), checksum)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SpoolPartition):
             return read_spool(partition)
         return read_partition(partition, self._options)
 
-    def commit(self, end: Mapping[str, int]) -> None:
-        self._connected().settle(self._start_of(end))
+    def commit(self, end: Mapping[str, int | str]) -> None:
+        self._connected().settle(self._place_of(end))
 
-    def _start_of(self, offset: Mapping[str, int]) -> int:
-        if set(offset) != {self._name}:
+    def _place_of(self, offset: Mapping[str, int | str]) -> int:
+        place = offset.get(self._name)
+        if not isinstance(place, int):
             raise WarrenError(f"the checkpoint is of {', '.join(offset)} and not of the queue {self._name!r}")
-        return offset[self._name]
+        return place
 
     def _available(self, start: int, most: int) -> int:
         planner = self._connected()

@@ -13,12 +13,13 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
+from zlib import crc32
 
 from pyspark.sql.datasource import InputPartition
 
 from warren.amqp.fields import Field
 from warren.client.connection import Client
-from warren.spark.consume import SEQUENCE, QueueRefused, Range, data_loss, open_client
+from warren.spark.consume import SEQUENCE, DataLoss, QueueRefused, Range, data_loss, open_client
 from warren.spark.inbox import Inbox
 from warren.spark.options import ReadOptions
 from warren.spark.partitions import RangePartition
@@ -65,7 +66,12 @@ class BrowsePlanner:
         count = min(wanted, len(self._sequences))
         return (self._sequences[count - 1] + 1, count) if count else (start, 0)
 
-    def partitions(self, start: int, end: int) -> Sequence[InputPartition]:
+    def checksum(self, start: int, end: int) -> str:
+        """Of the numbers of the messages that are there from `start` up to `end`."""
+        first, last = (bisect_left(self._sequences, place) for place in (start, end))
+        return f"{crc32(self._sequences[first:last].tobytes()):08x}"
+
+    def partitions(self, start: int, end: int, checksum: str) -> Sequence[InputPartition]:
         if end <= start:
             return []
         self._lease()
@@ -76,8 +82,13 @@ class BrowsePlanner:
                 break
             self._receive(ready)
         first, last = (bisect_left(self._sequences, place) for place in (start, end))
-        if first == last or (self._sequences[last - 1] < end - 1 and self._options.fail_on_data_loss):
-            raise data_loss(self._queue, start, end)
+        if self._options.fail_on_data_loss:
+            if first == last or self._sequences[last - 1] < end - 1:
+                raise data_loss(self._queue, start, end)
+            if checksum and checksum != self.checksum(start, end):
+                raise changed(self._queue, last - first)
+        elif first == last:
+            return []
         span = Range(self._queue, start, self._sequences[last - 1] + 1, SEQUENCE, last - first)
         return [RangePartition(span)]
 
@@ -126,3 +137,10 @@ class BrowsePlanner:
         numbers.frombytes(collected.places.getvalue())
         self._sequences.extend(number for number in numbers if number >= self._settled)
         self._inbox.ack(collected.last_tag)
+
+
+def changed(queue: str, count: int) -> DataLoss:
+    return DataLoss(
+        f"the {count} messages that {queue!r} holds of a batch that was begun are not those that were in it: some have "
+        "expired, or somebody else had taken some; with option failOnDataLoss=false the query goes on with what is left"
+    )

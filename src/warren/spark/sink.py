@@ -49,7 +49,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._job = str(uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
-        return _publish_task(self._options, self._job, 0, iterator)
+        return publish_task(self._options, self._job, 0, iterator)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -62,7 +62,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         batch = context and context.getLocalProperty("streaming.sql.batchId")
         if not query or not batch:
             raise WarrenError("Spark did not tell which batch of which query this is, so a repeated one cannot be told")
-        return _publish_task(self._options, query, int(batch), iterator)
+        return publish_task(self._options, query, int(batch), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """The broker has confirmed all of it already."""
@@ -71,7 +71,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """What is published stays published; the batch is repeated with the same ids."""
 
 
-def _publish_task(options: WriteOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Published:
+def publish_task(options: WriteOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Published:
     """A publisher is a partition of a query, whose numbers go on from batch to batch: whatever an attempt of an earlier
     batch still sends is behind."""
     partition = _partition()

@@ -19,7 +19,7 @@ from warren.spark.pipelines.guarantees import AT_LEAST_ONCE, ONCE, guarantees
 from warren.spark.pipelines.model import Definition
 from warren.spark.pipelines.pipeline import Pipeline
 from warren.spark.pipelines.read_file import PipelineMistakes, loads
-from warren.spark.pipelines.row_by_row import publisher_of
+from warren.spark.pipelines.row_order import publisher_of
 from warren.spark.pipelines.tables import start_option
 
 if TYPE_CHECKING:
@@ -116,12 +116,20 @@ def rows(
         "super-stream: orders, SCHEMA",
         "exchange: orders, key: a, SCHEMA",
         "x-pipeline: orders, SCHEMA",
+        "queue: orders, SCHEMA",
     ],
 )
-def test_what_is_made_row_by_row_of_a_stream_is_published_exactly_once(source: str, sink: str) -> None:
+def test_what_is_made_row_by_row_of_messages_is_published_exactly_once(source: str, sink: str) -> None:
     (found,) = guarantees(rows(source=source, sink=sink))
     assert found.promise == ONCE
     assert "rows are numbered" in found.reason
+
+
+@pytest.mark.parametrize("source", ['files: "in/*.json", SCHEMA', "parquet: in, as: stream"])
+def test_what_is_made_row_by_row_of_files_is_sorted_and_published_exactly_once(source: str) -> None:
+    (found,) = guarantees(rows(source=source))
+    assert found.promise == ONCE
+    assert "as long as nobody changes them; rows are sorted and numbered" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -133,7 +141,9 @@ def test_what_is_made_row_by_row_of_a_stream_is_published_exactly_once(source: s
         rows(sql="SELECT id FROM wanted UNION ALL SELECT id FROM orders"),
         rows(sql="SELECT id FROM wanted WHERE rand() < 0.5"),
         rows(sql="SELECT id FROM wanted WHERE id IN (SELECT id FROM orders)"),
-        rows(source="queue: orders, SCHEMA"),
+        rows(sql="SELECT DISTINCT id FROM wanted", sink="x-pipeline: out"),
+        rows(source='files: "in/*.json", SCHEMA', sql="SELECT DISTINCT id FROM wanted"),
+        rows(source="queue: orders, SCHEMA, fail-on-data-loss: false"),
         rows(source="stream: orders, SCHEMA, fail-on-data-loss: false"),
         rows(source="format: rate", sql="SELECT id FROM wanted"),
     ],

@@ -106,7 +106,7 @@ class _Run:
             )
         for chunk in range(notes["done"], len(notes["bounds"]) - 1):
             self._watch(Progress(notes["published"], notes["total"]))
-            count = self._publish(self._chunk(rows, notes["bounds"], chunk), f"{notes['id']}/{chunk}")
+            count = self._publish(self._chunk(rows, notes["bounds"], chunk), notes["id"], chunk)
             published += count
             notes["published"] += count
             notes["done"] = chunk + 1
@@ -203,7 +203,7 @@ class _Run:
         place = self._place(rows)
         return rows.where((place >= bounds[chunk]) & (place < bounds[chunk + 1]))
 
-    def _publish(self, rows: DataFrame, identity: str) -> int:
+    def _publish(self, rows: DataFrame, replay: str, chunk: int) -> int:
         from pyspark.sql import functions as f
 
         from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
@@ -222,7 +222,7 @@ class _Run:
         carried = rows if self._filled is None else without_empty(rows, self._filled)
         ordered = carried.repartition(parts, f.col(job.key)).sortWithinPartitions(job.order_by, *ties)
         messages = ordered.select(*(name for name in _MESSAGE if name in carried.columns))
-        step = PacedPublishStep(options, identity, job.rate)
+        step = PacedPublishStep(options, replay, chunk, job.rate)
         return sum(row.messages for row in messages.mapInArrow(step, "messages LONG").collect())
 
     def _fixed(self, given: str | None, rows: DataFrame, column: str) -> str | None:
@@ -235,14 +235,16 @@ class _Run:
 @dataclass(frozen=True)
 class PacedPublishStep:
     options: Any
-    identity: str
+    replay: str
+    chunk: int
     # Messages a second; 0 is as fast as possible.
     rate: int
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         from warren.spark.pipelines.publish_step import PublishStep
 
-        return PublishStep(self.options, self.identity)(paced(batches, self.rate) if self.rate else batches)
+        step = PublishStep(self.options, self.replay, self.chunk)
+        return step(paced(batches, self.rate) if self.rate else batches)
 
 
 def paced(batches: Iterator[Any], rate: int) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from warren.spark.pipelines.graph import order_of_sinks, sources_of
 from warren.spark.pipelines.model import Definition, Sink, SinkKind, Source, SourceKind
 from warren.spark.pipelines.read_sink import FILE_FORMATS
-from warren.spark.pipelines.row_by_row import is_row_by_row
+from warren.spark.pipelines.row_order import RowOrder, row_order
 
 ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -40,10 +40,10 @@ def promise(definition: Definition, source: Source, sink: Sink) -> tuple[str, st
         return ONCE, f"{reading}; the files of a batch replace those of an interrupted attempt"
     if sink.kind is SinkKind.DELTA:
         return ONCE, f"{reading}; a batch is a Delta transaction with its own number, and is skipped when it is there"
-    if is_row_by_row(definition, sink):
-        return ONCE, f"{reading}; rows are numbered, and a Warren leaves out what it has (RabbitMQ: at least once)"
-    if sink.kind is SinkKind.PIPELINE and source.kind is not SourceKind.QUEUE:
-        return ONCE, f"{reading}; queues bound to the exchange leave out what an interrupted batch publishes again"
+    order = row_order(definition, sink)
+    if order.can_be_numbered:
+        numbered = "rows are numbered" if order is RowOrder.SAME else "rows are sorted and numbered"
+        return ONCE, f"{reading}; {numbered}, and a Warren leaves out what it has (RabbitMQ: at least once)"
     again = "rows of an interrupted batch are published again under the same id, so once where the queue deduplicates"
     return AT_LEAST_ONCE, f"{reading}; {again}"
 
@@ -58,5 +58,10 @@ def _reading(source: Source) -> str:
     if source.kind is SourceKind.FORMAT:
         return f"the checkpoint holds the offsets, if {source.format} can be read again from there"
     if source.kind is SourceKind.QUEUE:
-        return "the queue is settled after the batch is written (RabbitMQ's goes through a spool: at least once)"
+        return (
+            "the queue is settled after the batch is written, and a batch that has lost messages since is refused "
+            "(RabbitMQ's goes through a spool: at least once)"
+        )
+    if not source.kind.is_of_broker:
+        return "the checkpoint holds which files a batch has, and they can be read again as long as nobody changes them"
     return "the checkpoint holds the offsets, and the same rows can be read again"

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from warren.spark.options import WriteOptions
-from warren.spark.sink import publish_rows
+from warren.spark.sink import publish_task
 
 
 @dataclass(frozen=True)
 class PublishStep:
     options: WriteOptions
-    # What ids begin with, before partition and row.
-    identity: str
+    # What ids and numbers begin with, before partition and row.
+    query: str
+    batch: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        done = publish_rows(self.options, f"{self.identity}/{context.partitionId()}", batches)
+        done = publish_task(self.options, self.query, self.batch, batches)
         yield pa.RecordBatch.from_pydict({"messages": [done.messages]})

@@ -15,7 +15,13 @@ from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
 from warren.spark.pipelines.publish_step import PublishStep
 from warren.spark.pipelines.read_sink import FILE_FORMATS
 from warren.spark.pipelines.read_source import ENVELOPE
-from warren.spark.pipelines.row_by_row import is_row_by_row, publisher_of
+from warren.spark.pipelines.row_order import (
+    RowOrder,
+    in_one_order,
+    in_order_of_partitions,
+    publisher_of,
+    row_order,
+)
 from warren.spark.pipelines.schema_change import schema_of_table, widened
 from warren.spark.pipelines.tables import FORMAT, frame_of
 from warren.spark.pipelines.topology import is_warren
@@ -67,9 +73,10 @@ def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint:
         check_columns(frame.schema)
     except WarrenError as error:
         raise WarrenError(f'{definition.at(sink.line)}sink "{sink.name}": {error}') from error
-    if sink.mode is Mode.APPEND:
+    order = row_order(definition, sink)
+    if order is RowOrder.SAME:
         return frame.writeStream.format(FORMAT).options(**options)
-    return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint))
+    return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint, order))
 
 
 def _marked_as_result(frame: DataFrame, pipeline: str) -> DataFrame:
@@ -93,7 +100,7 @@ def broker_options(definition: Definition, sink: Sink, columns: list[str]) -> di
         options["mandatory"] = "true"
     if not _sets_ids(definition, sink):
         options["newIds"] = "true"
-    if is_row_by_row(definition, sink) and is_warren(definition.broker):
+    if row_order(definition, sink).can_be_numbered and is_warren(definition.broker):
         options["publisher"] = publisher_of(definition, sink)
     return options
 
@@ -145,14 +152,19 @@ class FormatBatches:
 
 
 class MessageBatches:
-    """For the mode update, which Spark does not let a Python sink take part in: the same writer, called by batch."""
+    """For rows that must be sorted first, which Spark permits only by the batch, and for the mode update, which it does
+    not let a Python sink take part in: the same writer."""
 
-    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Folder) -> None:
+    _step: type[PublishStep] = PublishStep
+
+    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Folder, order: RowOrder) -> None:
         self._options = write_options(options, schema.names)
         self._checkpoint = checkpoint
+        self._sort = in_one_order if order is RowOrder.SORTED else in_order_of_partitions
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        frame.mapInArrow(PublishStep(self._options, f"{query_id(self._checkpoint)}/{batch}"), "messages LONG").collect()
+        step = self._step(self._options, query_id(self._checkpoint), batch)
+        self._sort(frame).mapInArrow(step, "messages LONG").collect()
 
 
 class ParquetBatches:
