@@ -139,6 +139,9 @@ from warren.errors import CommandInvalid
 '''
 
 TAIL: Final = '''
+
+# All of the above, in the order of the spec.
+METHODS: Final[list[type[Method]]] = Method.__subclasses__()
 _DECODERS: Final[dict[int, Callable[[ArgumentReader], Method]]] = {method.id: method.decode for method in METHODS}
 _NAMES: Final[dict[int, str]] = {method.id: method.name for method in METHODS}
 
@@ -269,12 +272,9 @@ def encoding(arguments: list[Argument]) -> list[str]:
 
 def source() -> str:
     table = methods()
-    names = [class_name(method) for method in table]
     lines: list[str] = []
     for method, arguments in table.items():
         lines += ["", "", *class_of(method, arguments)]
-    lines += ["", "", "# In the order of the spec.", "METHODS: Final[list[type[Method]]] = ["]
-    lines += [*[f"    {name}," for name in names], "]"]
     return HEAD + "\n".join(lines) + "\n" + TAIL
 
 
