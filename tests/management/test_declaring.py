@@ -76,6 +76,22 @@ def test_a_queue_is_purged(api: Asking, channel: BlockingChannel) -> None:
     assert api.delete("/api/queues/%2F/nope/contents").status == 404
 
 
+@pytest.mark.parametrize(
+    ("text", "type_"), [("quorum", "quorum"), ("rabbit_quorum_queue", "quorum"), ("undefined", "classic")]
+)
+def test_a_virtual_host_s_default_queue_type_is_read_as_rabbitmq_writes_it(api: Asking, text: str, type_: str) -> None:
+    assert api.put("/api/vhosts/typed", {"default_queue_type": text}).status == 201
+    api.put("/api/queues/typed/q", {"durable": True})
+    assert api.get("/api/queues/typed/q").json["type"] == type_
+    api.delete("/api/vhosts/typed")
+
+
+def test_a_virtual_host_has_no_default_queue_type_that_no_queue_has(api: Asking) -> None:
+    answer = api.put("/api/vhosts/typed", {"default_queue_type": "nope"})
+    assert (answer.status, answer.json) == (400, bad("nope is not a valid queue type"))
+    assert api.get("/api/vhosts/typed").status == 404
+
+
 def test_an_exchange_is_put_and_deleted(api: Asking) -> None:
     assert api.put("/api/exchanges/%2F/made", {"type": "topic", "durable": True}).status == 201
     assert api.put("/api/exchanges/%2F/made", {"type": "topic", "durable": True}).status == 204

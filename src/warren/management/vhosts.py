@@ -8,7 +8,8 @@ from typing import Final
 from starlette.responses import Response
 
 from warren.broker.operate import administer
-from warren.broker.vhost.shapes import vhost_item
+from warren.broker.rules.queue_settings import QUEUE_TYPES
+from warren.broker.vhost.shapes import default_type_in, vhost_item
 from warren.broker.vhost.vhost import VHost
 from warren.management.arguments import flag_in
 from warren.management.calls import Call, Needs, deleted, done, route
@@ -59,10 +60,13 @@ async def put(call: Call) -> Response:
     description, default_type = body.get("description", ""), body.get("default_queue_type")
     if not isinstance(description, str) or not isinstance(default_type, str | None):
         raise bad_request("description and default_queue_type must be text")
+    type_ = default_type_in(default_type or "")
+    if type_ is not None and type_ not in QUEUE_TYPES:
+        raise bad_request(f"{type_} is not a valid queue type")
     tracing = flag_in(body, "tracing") if "tracing" in body else None
     vhost = call.node.vhosts.get(name)
     if vhost is None or set(body) - {"tracing"}:
-        administer.update_vhost(call.node, name, description, tags_of(body.get("tags", [])), default_type)
+        administer.update_vhost(call.node, name, description, tags_of(body.get("tags", [])), type_)
     if tracing is not None:
         administer.set_tracing(call.node, name, tracing)
     if is_new:

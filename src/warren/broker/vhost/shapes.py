@@ -51,10 +51,15 @@ class VHostRead:
         self.name = item.name("name")
         self.description = item.text_or("description", metadata.text_or("description", ""))
         self.tags = item.words("tags") or metadata.words("tags")
-        # RabbitMQ writes rabbit_quorum_queue, quorum or undefined, here or there.
+        # Here or there.
         text = item.text_or("default_queue_type", metadata.text_or("default_queue_type", "undefined"))
-        type_ = text.removeprefix("rabbit_").removesuffix("_queue")
-        self.default_queue_type = None if type_ in ("undefined", "") else type_
+        self.default_queue_type = default_type_in(text)
+
+
+def default_type_in(text: str) -> str | None:
+    """RabbitMQ writes rabbit_quorum_queue, quorum or undefined."""
+    type_ = text.removeprefix("rabbit_").removesuffix("_queue")
+    return None if type_ in ("undefined", "") else type_
 
 
 # -- users and permissions ---------------------------------------------------------------------------------------------
