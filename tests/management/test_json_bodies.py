@@ -65,8 +65,13 @@ def test_what_is_refused_at_once_is_refused_in_pieces(text: str) -> None:
             assert whole is None
 
 
-@pytest.mark.parametrize("text", ['{"a": [NaN]}', '{"a": ["\\ud800"]}', '{"a": "\\ud800"}', '{"a": Infinity}'])
-def test_what_could_not_be_written_again_is_refused(long: None, text: str) -> None:
+@pytest.mark.parametrize("at_once", [0, 100])
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": [NaN]}', '{"a": ["\\ud800"]}', '{"a": "\\ud800"}', '{"a": Infinity}', '{"a": 1e999}', '{"a": [-1e999]}'],
+)
+def test_what_could_not_be_written_again_is_refused(monkeypatch: pytest.MonkeyPatch, at_once: int, text: str) -> None:
+    monkeypatch.setattr(json_bodies, "AT_ONCE", at_once)
     with pytest.raises(ValueError):
         read(text)
 

@@ -136,6 +136,7 @@ def test_an_exchange_that_is_not_there_is_refused(api: Asking) -> None:
     ("more", "status"),
     [
         ({"ackmode": "nix"}, 400),
+        ({"ackmode": []}, 400),
         ({"encoding": "x"}, 400),
         ({"count": "x"}, 400),
         ({"count": "1"}, 200),

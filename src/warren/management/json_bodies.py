@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isinf
 from typing import Any, Final
 
 from warren.management.listing import Item
@@ -24,7 +25,7 @@ async def json_in(data: bytes, pace: Pace) -> Any:
 
 
 def _at_once(data: bytes) -> Any:
-    value = json.loads(data, parse_constant=_no_number)
+    value = json.loads(data, parse_constant=_no_number, parse_float=_finite)
     if LONE_SURROGATE.search(data):
         # Mostly half of a pair that is whole; this finds out.
         json.dumps(value, ensure_ascii=False).encode()
@@ -35,7 +36,7 @@ async def _in_pieces(data: bytes, pace: Pace) -> Any:
     """The same for a long object: of its lists, entry by entry. To read 10 MB at once would take 100 ms."""
     text = data.decode(json.detect_encoding(data), "surrogatepass")
     may_be_lone = LONE_SURROGATE.search(data) is not None
-    decoder = json.JSONDecoder(parse_constant=_no_number)
+    decoder = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
     value: Item = {}
     at = _expected(text, 0, "{")
     if text.startswith("}", at):
@@ -86,6 +87,13 @@ def _expected(text: str, at: int, sign: str) -> int:
 def _ended(text: str, at: int, value: Item) -> Item:
     if _blank(text, at) != len(text):
         raise ValueError("something follows the object")
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if isinf(value):
+        _no_number(text)
     return value
 
 

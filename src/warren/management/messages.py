@@ -96,7 +96,7 @@ async def publish(call: Call) -> Response:
 async def get(call: Call) -> Response:
     vhost, queue = call.vhost_to_use(), call.path("name")
     body = call.required(await call.body(), "count", "ackmode", "encoding")
-    count, is_given_back = count_from(body["count"]), _ACK_MODES.get(body["ackmode"])
+    count, is_given_back = count_from(body["count"]), _ACK_MODES.get(str(body["ackmode"]))
     if is_given_back is None:
         raise bad_request(f"ackmode must be one of {', '.join(_ACK_MODES)}")
     if body["encoding"] not in ("auto", "base64"):
