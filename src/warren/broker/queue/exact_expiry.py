@@ -13,17 +13,16 @@ from mypy_extensions import i64
 from warren.broker.message import NEVER
 from warren.broker.queue.deadletter import REASON_EXPIRED
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.expiry import BATCH
-from warren.broker.timers import UNSET, Timer
+from warren.broker.queue.expiry import BATCH, ExpiryTimer
+from warren.broker.timers import UNSET
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
 
 
-class ExactExpiry(Timer):
+class ExactExpiry(ExpiryTimer):
     def __init__(self, queue: Queue, earliest: i64 = 0) -> None:
-        super().__init__()
-        self.queue = queue
+        super().__init__(queue)
         self._earliest: i64 = earliest
         # When, and which; those that left in another way stay until their time.
         self._heap: list[tuple[int, int]] = queue.backing.expiries()
@@ -47,9 +46,6 @@ class ExactExpiry(Timer):
         first = max(i64(self._heap[0][0]), self._earliest)
         if self.due == UNSET or first < self.due:
             self.queue.node.timers.schedule(self, first)
-
-    def fire(self, now: i64) -> None:
-        self.queue.node.monitor.expire(self.queue)
 
     def drop(self, now: i64) -> None:
         """Take out what is over."""
