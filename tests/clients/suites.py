@@ -33,6 +33,8 @@ FOLDER = Path(__file__).parents[2] / "build" / "clients"
 STAND_IN = Path(__file__).with_name("stand_in")
 SECONDS_PER_TEST = 60
 CLUSTER_FLAG = "--cluster"
+# Of a message, as in RabbitMQ 3.10.8: aio-pika publishes one of 22 MB. RabbitMQ 4 takes 16 MiB, and so do we otherwise.
+MESSAGE_BYTES = 128 * 1024 * 1024
 
 
 @dataclass
@@ -171,14 +173,17 @@ class Place(NamedTuple):
 
 @contextmanager
 def single_node() -> Iterator[Place]:
-    with tempfile.TemporaryDirectory() as data, Broker(http=True, data_dir=data) as broker:
+    with (
+        tempfile.TemporaryDirectory() as data,
+        Broker(http=True, data_dir=data, max_message_size=MESSAGE_BYTES) as broker,
+    ):
         yield Place(broker.host, broker.port, broker.url, broker.http_url)
 
 
 @contextmanager
 def follower() -> Iterator[Place]:
     with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster.new(Path(folder), 3)
+        cluster = Cluster.new(Path(folder), 3, "--max-message-size", str(MESSAGE_BYTES))
         try:
             cluster.wait_in_sync(3)
             node = cluster.followers()[0]
