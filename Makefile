@@ -99,6 +99,9 @@ methods: ## src/warren/amqp/methods.py anew, from the table in tools/amqp_method
 clients: build ## six clients' own test suites, next to RabbitMQ's figures (about 20 minutes)
 	$(BIN)/python -m tests.clients.suites
 
+clients-cluster: build ## the same through a node that follows, of three (needs etcd)
+	$(BIN)/python -m tests.clients.suites --cluster
+
 screenshots: build ## the pictures of docs/web-page.md anew, from a live broker (needs Chromium)
 	$(BIN)/python -m tests.page.screenshots
 

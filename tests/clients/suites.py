@@ -1,9 +1,10 @@
 """Runs the clients' own test suites, as their authors publish them, against a fresh Warren each.
 
-    python -m tests.clients.suites [NAME ...]
+    python -m tests.clients.suites [--cluster] [NAME ...]
 
 A suite is the source distribution of one version of a client, with an environment of its own below build/clients/.
 What RabbitMQ 3.10.8 reaches in the same tests is noted next to each; its failures are tests that fail everywhere.
+With --cluster the broker is three nodes, of which clients know one that follows (needs etcd).
 """
 
 from __future__ import annotations
@@ -15,19 +16,25 @@ import sys
 import tarfile
 import tempfile
 import xml.etree.ElementTree as Xml
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import rich
 from rich.markup import escape
 from rich.table import Table
 
+from tests.replication.real_nodes import Cluster
 from warren import Broker
 
 FOLDER = Path(__file__).parents[2] / "build" / "clients"
 STAND_IN = Path(__file__).with_name("stand_in")
 SECONDS_PER_TEST = 60
+CLUSTER_FLAG = "--cluster"
+# Of a message, as in RabbitMQ 3.10.8: aio-pika publishes one of 22 MB. RabbitMQ 4 takes 16 MiB, and so do we otherwise.
+MESSAGE_BYTES = 128 * 1024 * 1024
 
 
 @dataclass
@@ -155,24 +162,49 @@ SUITES = [
 ]
 
 
-def run(suite: Suite) -> Counts:
+class Place(NamedTuple):
+    """Where a suite finds its broker."""
+
+    host: str
+    port: int
+    url: str
+    http: str
+
+
+@contextmanager
+def single_node() -> Iterator[Place]:
+    with (
+        tempfile.TemporaryDirectory() as data,
+        Broker(http=True, data_dir=data, max_message_size=MESSAGE_BYTES) as broker,
+    ):
+        yield Place(broker.host, broker.port, broker.url, broker.http_url)
+
+
+@contextmanager
+def follower() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster.new(Path(folder), 3, "--max-message-size", str(MESSAGE_BYTES))
+        try:
+            cluster.wait_in_sync(3)
+            node = cluster.followers()[0]
+            host = node.machine.host
+            yield Place(host, node.amqp_port, f"amqp://guest:guest@{node.address}/%2F", node.http_url)
+        finally:
+            cluster.stop()
+
+
+def run(suite: Suite, new_broker: Callable[[], AbstractContextManager[Place]] = single_node) -> Counts:
     """On a broker that nobody has used before."""
     python, source = install(suite), unpack(suite)
     suite.prepare(source)
-    with tempfile.TemporaryDirectory() as data, Broker(http=True, data_dir=data) as broker:
-        return measure(suite, broker, python, source)
+    with new_broker() as place:
+        return measure(suite, place, python, source)
 
 
-def measure(suite: Suite, broker: Broker, python: Path, source: Path) -> Counts:
+def measure(suite: Suite, place: Place, python: Path, source: Path) -> Counts:
     report = FOLDER / f"{suite.name}.xml"
     report.unlink(missing_ok=True)
-    places = {
-        "host": broker.host,
-        "port": broker.port,
-        "url": broker.url,
-        "http": broker.http_url,
-        "source": source,
-    }
+    places = {**place._asdict(), "source": source}
     environment = {name: value.format(**places) for name, value in suite.environment.items()}
     paths = [str(STAND_IN), *environment.pop("PYTHONPATH", "").split()]
     command = [
@@ -252,14 +284,16 @@ def call(*command: str) -> None:
         raise Unavailable(f"{' '.join(command[:5])} ...: {done.stderr.strip().splitlines()[-1:]}")
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    names = [name for name in arguments if name != CLUSTER_FLAG]
+    new_broker = follower if CLUSTER_FLAG in arguments else single_node
     table = Table("suite", "Warren: pass / fail / skip", "RabbitMQ 3.10.8", title="Clients' own suites")
     worse = 0
     for suite in SUITES:
         if names and suite.name not in names:
             continue
         try:
-            counts = run(suite)
+            counts = run(suite, new_broker)
         except Unavailable as reason:
             counts = Counts(failures=[str(reason)])
         rich.print(f"{suite.name}: {counts}", *(f"\n  failed: {escape(name)}" for name in counts.failures))

@@ -36,6 +36,24 @@ def test_the_fixture_is_a_running_broker(warren_broker: Broker) -> None:
         assert connection.is_open
 
 
+def test_what_clients_hold_when_it_stops_is_not_counted_against_the_message(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path)) as broker:
+        for life in range(4):
+            connection = connect(broker.url)
+            channel = connection.channel()
+            channel.confirm_delivery()
+            arguments = {"x-queue-type": "quorum", "x-delivery-limit": 1}
+            channel.queue_declare("q", durable=True, arguments=arguments)
+            if life == 0:
+                channel.basic_publish("", "q", b"takes long", pika.BasicProperties(delivery_mode=2))
+            method, properties, _ = channel.basic_get("q")
+            assert method is not None and properties is not None
+            assert (method.redelivered, properties.headers) == (life > 0, None)
+            broker.restart()
+            with pytest.raises(pika.exceptions.AMQPError):
+                channel.queue_declare("q", passive=True)
+
+
 def test_it_starts_and_stops_in_milliseconds() -> None:
     with Broker():
         pass  # modules are loaded

@@ -124,6 +124,7 @@ class Node(House):
         return connection
 
     def begin_shutdown(self, reason: str) -> None:
+        self.is_stopping = True
         for connection in list(self.connections.values()):
             if connection.stage == RUNNING:
                 connection.close_by_admin(f"broker forced connection closure with reason '{reason}'")

@@ -237,6 +237,10 @@ class FifoQueue(Queue):
             if entry.is_copy:
                 continue
             entry.redelivered = True
+            if self.node.is_stopping:
+                # Counted, a message that is worked on for long would die of restarts.
+                self.put_back(entry)
+                continue
             entry.returns += 1
             if limit >= 0 and entry.returns > limit:
                 self.remove(entry, REASON_DELIVERY_LIMIT)

@@ -56,6 +56,8 @@ class Yard:
         self._is_woken = False
         # The turn is ending: what is written, or confirmed, leaves in it without another.
         self.is_ending = False
+        # Clients are told to go: what they give back now is not for them to answer for.
+        self.is_stopping = False
         # Somebody had more to say in this turn than a turn takes.
         self.is_pressed = False
         # Work for the end of the turn, and of the next.
