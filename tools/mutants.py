@@ -40,6 +40,7 @@ FILES: Final = {
         f"{STORE}/test_stream_runs.py",
         f"{STORE}/test_space.py",
         f"{STORE}/test_seen.py",
+        f"{STORE}/test_unreadable.py",
         ON_DISK,
     ],
     "src/warren/store/lane.py": [
