@@ -57,6 +57,7 @@ build/spark-classes.jsa: $(VENV)/.dependencies | $(VENV)/.built
 ROUNDS ?= 1000
 STATES ?= 500000
 POINTS ?= 0
+IMAGES ?= 1000
 CYCLES ?= 20
 SEEDS ?= 200000
 MESSAGES ?= 5000000
@@ -67,8 +68,8 @@ BOUNCES ?= 100
 CUT ?= 10
 
 # Each prints a JSON line, and goes on to the next whatever the one before has found.
-faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, CYCLES, MESSAGES, INPUTS, SESSIONS, STATES, KILLS, BOUNCES, SEEDS, CUT
-	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "disk_full --cycles $(CYCLES)" \
+faults: build ## kill, starve and fail the compiled broker at length; ROUNDS, POINTS, IMAGES, CYCLES, MESSAGES, INPUTS, SESSIONS, STATES, KILLS, BOUNCES, SEEDS, CUT
+	@failed=0; for test in "kill9 --rounds $(ROUNDS)" "syscalls --sample $(POINTS)" "power_cuts --images $(IMAGES)" "disk_full --cycles $(CYCLES)" \
 		"memory_wall --cycles $(CYCLES)" \
 		"backlog --messages $(MESSAGES)" stalls "codec --inputs $(INPUTS)" "hostile sessions --count $(SESSIONS)" \
 		"hostile sockets" "crash_states --states $(STATES)" "stream_states --states $(STATES)" \

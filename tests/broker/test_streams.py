@@ -9,7 +9,7 @@ from warren.amqp import methods
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.properties import Properties
 from warren.broker.operate import administer
-from warren.broker.stream.stream import Stream
+from warren.broker.stream.stream import LIVE_TURN_BYTES, READER_BYTES, TURN_BYTES, Stream
 
 LATER = 60_000
 
@@ -192,6 +192,81 @@ def test_a_long_stream_is_handed_out_a_share_in_each_turn(world: World, channel:
     assert offsets(reader.deliveries()) == list(range(1000))
     # In larger ones as soon as the end is near.
     assert wire.writes - writes >= 700 * 4000 // 65536 // 2
+
+
+def test_everybody_who_replays_gets_a_share_however_many_they_are(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    for _ in range(600):
+        channel.publish(bytes(4000), "s")
+    readers = [world.channel() for _ in range(TURN_BYTES // READER_BYTES * 3)]
+    for reader in readers:
+        reader.qos(1000)
+    for reader in readers:
+        start_reading(reader, "first")
+    for _ in range(6):
+        world.node.flush()
+    shares = [received(reader) for reader in readers]
+    assert min(shares) > 0
+    assert max(shares) < 600
+    world.flush()
+
+
+def test_a_reader_that_has_had_its_share_to_the_byte_goes_on(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    channel.publish(bytes(100), "s")
+    record = stream(world).log.cursor(0).next()
+    assert record is not None
+    # All of one size, of which a share is a multiple.
+    body = bytes(4096 - (record.size() - 100))
+    for _ in range(400):
+        channel.publish(body, "s")
+    reader = world.channel()
+    reader.qos(1000)
+    start_reading(reader, "first")
+    last = world.channel()
+    last.qos(1000)
+    consume(last, x_stream_offset=Field("I", 1))
+    assert offsets(last.deliveries()) == list(range(1, 401))
+
+
+def test_what_is_read_of_a_stream_is_counted(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 5)
+    reader = world.channel()
+    reader.qos(3)
+    consume(reader, x_stream_offset=Field("S", "first"))
+    counters = stream(world).counters
+    assert (counters.published, counters.delivered, counters.acked, stream(world).unacked) == (5, 3, 0, 3)
+    reader.ack(2, multiple=True)
+    assert (counters.delivered, counters.acked, stream(world).unacked) == (5, 2, 3)
+    reader.reject(3)
+    assert (counters.acked, stream(world).unacked) == (2, 2)
+    reader.nack(5, multiple=True)
+    assert (counters.delivered, counters.acked, stream(world).unacked) == (5, 2, 0)
+
+
+def test_a_stream_saves_up_nothing_and_pays_back_what_it_took_too_much(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    found = stream(world)
+    for rest, expected in ((-100, (LIVE_TURN_BYTES - 100, TURN_BYTES - 100)), (50, (LIVE_TURN_BYTES, TURN_BYTES))):
+        found._live_rest = found._replay_rest = rest
+        world.node.flush()
+        found.drain()
+        assert (found._live_rest, found._replay_rest) == expected
+        # Once in a turn.
+        found._live_rest = 7
+        found.drain()
+        assert found._live_rest == 7
+
+
+@pytest.mark.parametrize(("flag", "archives"), [(None, False), (False, False), (True, True)])
+def test_a_stream_goes_to_an_archive_if_it_is_declared_so(
+    world: World, channel: ChannelClient, flag: bool | None, archives: bool
+) -> None:
+    world.store.can_archive = True
+    more: dict[str, object] = {} if flag is None else {"x-archive": flag}
+    channel.declare("s", durable=True, x_queue_type="stream", more=more)
+    assert stream(world).log.archives is archives
 
 
 def turns_under_pressure(world: World, publisher: ChannelClient, turns: int) -> None:

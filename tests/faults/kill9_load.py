@@ -14,6 +14,7 @@ from typing import Final
 from tests.faults.history import History, body_for
 from tests.faults.kill9_client import Client, Closed, Gone, identity_of, publish_frames
 from warren.amqp import methods
+from warren.amqp.fields import table_of
 from warren.amqp.methods import Method
 from warren.client.session import Received, frame_of
 
@@ -78,7 +79,7 @@ class Load:
         self.is_stopping = False
         # Before the clock of the round runs: a busy machine needs longer for it than a round may last.
         for queue in CHURNED:
-            self._look_up(queue, port)
+            self.look_up(queue, port)
         actors: list[Callable[[str, Client, random.Random], None]] = [
             self.publish,
             self.publish,
@@ -237,7 +238,7 @@ class Load:
                 client.bind(queue, "topic", "a.#")
             time.sleep(rng.uniform(0.001, 0.02))
 
-    def _look_up(self, queue: str, port: int) -> None:
+    def look_up(self, queue: str, port: int) -> None:
         """On a connection of its own, because one that is not there closes the channel."""
         with self.connect(port) as client:
             try:
@@ -282,6 +283,20 @@ def _drain_queue(load: Load, client: Client, queue: str) -> None:
     client.qos(200)
     load.history.fence(client.name, settled)
     load.history.empty(queue)
+
+
+def drain_stream(load: Load, port: int, stream: str) -> None:
+    """Read all of it, from the first on."""
+    arguments = table_of({"x-stream-offset": "first"})
+    with load.connect(port, f"drain.{stream}") as client:
+        client.qos(200)
+        left = client.declare(stream, passive=True)
+        consume = methods.BasicConsume(queue=stream, consumer_tag=stream, arguments=arguments)
+        client.ask(consume, methods.BasicConsumeOk)
+        while left > 0:
+            if not client.events and not client.receive(10):
+                raise AssertionError(f"{left} messages of the stream do not come")
+            left -= _take_all(load, client)
 
 
 def _take_all(load: Load, client: Client) -> int:

@@ -41,12 +41,12 @@ SOURCE: Final = Path(__file__).with_name("faulty_io.c")
 
 
 def reason_to_skip() -> str | None:
-    return None if shutil.which("gcc") else "there is no gcc to compile faulty_io.c with"
+    return None if shutil.which("gcc") else "there is no gcc to compile what is loaded into the broker"
 
 
-def compile_library(folder: Path) -> Path:
-    library = folder / "faulty_io.so"
-    command = ["gcc", "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"]
+def compile_library(folder: Path, source: Path = SOURCE) -> Path:
+    library = folder / source.with_suffix(".so").name
+    command = ["gcc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
     subprocess.run(command, check=True, timeout=60)
     return library
 
@@ -54,8 +54,9 @@ def compile_library(folder: Path) -> Path:
 class Script:
     """One client that does one thing after the other, so that the calls come in nearly the same order every time."""
 
-    def __init__(self, history: History, has_failed: Callable[[], bool]) -> None:
+    def __init__(self, history: History, has_failed: Callable[[], bool], name: str = "s") -> None:
         self.history = history
+        self._name = name
         self.load = Load(history, LARGEST)
         self._has_failed = has_failed
         # Publishes that were answered although the disk had failed before they were sent.
@@ -65,11 +66,11 @@ class Script:
 
     def run(self, port: int) -> None:
         """Raises Gone when the broker goes."""
-        with Client(port, "script") as client:
+        with Client(port, self._name) as client:
+            self.client = client
             self._run(client)
 
     def _run(self, client: Client) -> None:
-        self.client = client
         client.declare_exchange("fan", "fanout")
         declare_queues(client)
         client.bind("a", "fan")
@@ -91,8 +92,8 @@ class Script:
         batch = b""
         for _ in range(count):
             self._tag += 1
-            identity = f"s-{self._tag}"
-            self.history.publish("script", self._tag, identity, queues)
+            identity = f"{self._name}-{self._tag}"
+            self.history.publish(self._name, self._tag, identity, queues)
             batch += publish_frames(exchange, key, identity, self.load.body_for(identity))
         is_too_late = self._has_failed()
         self.client.send(batch)
@@ -101,7 +102,7 @@ class Script:
             answer = self.client.wait_for(methods.Method)
             if isinstance(answer.method, (methods.BasicAck, methods.BasicNack)):
                 note = self.history.confirm if isinstance(answer.method, methods.BasicAck) else self.history.nack
-                note("script", answer.method.delivery_tag, answer.method.multiple)
+                note(self._name, answer.method.delivery_tag, answer.method.multiple)
                 confirmed = answer.method.delivery_tag if answer.method.multiple else confirmed + 1
                 self.late_confirms += is_too_late and isinstance(answer.method, methods.BasicAck)
 
@@ -113,23 +114,28 @@ class Script:
                 return
             identity, tag = identity_of(event), event.method.delivery_tag
             intact = event.body == self.load.body_for(identity)
-            self.history.deliver("script", queue, identity, event.method.redelivered, intact)
+            self.history.deliver(self._name, queue, identity, event.method.redelivered, intact)
             kind = "reject" if queue == "a" and number == 3 else "ack"
-            self.history.settle(kind, "script", queue, identity)
+            self.history.settle(kind, self._name, queue, identity)
             self._settled += 1
             settle = methods.BasicReject(tag, False) if kind == "reject" else methods.BasicAck(tag, False)
             self.client.send(frame_of(settle))
+        self._ask_for_fence()
+        self.history.fence(self._name, self._settled)
+
+    def _ask_for_fence(self) -> None:
+        """When it is answered, what was settled before is for good: a process that is killed has handed all to the
+        operating system before it answers anything."""
         self.client.qos(10)
-        self.history.fence("script", self._settled)
 
     def _declare_and_delete(self, queue: str) -> None:
-        for kind, answered, do in (
-            ("declare", "declared", self.client.declare),
-            ("delete", "deleted", self.client.delete),
-        ):
-            self.history.definition(kind, queue)
-            do(queue)
-            self.history.definition(answered, queue)
+        self._define(queue, lambda: self.client.declare(queue))
+        self._define(queue, lambda: self.client.delete(queue), "delete")
+
+    def _define(self, name: str, do: Callable[[], object], kind: str = "declare") -> None:
+        self.history.definition(kind, name)
+        do()
+        self.history.definition(f"{kind}d", name)
 
 
 @dataclass

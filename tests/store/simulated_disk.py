@@ -11,7 +11,9 @@ import errno
 from collections.abc import Callable
 from enum import Enum
 from random import Random
+from typing import TypeVar
 
+T = TypeVar("T")
 PAGES = (512, 4096)
 
 
@@ -34,8 +36,11 @@ class Inode:
         self.is_poisoned = False
 
     def write(self, data: bytes) -> None:
-        self.pending.append((len(self.content), data))
-        self.content += data
+        self.put(len(self.content), data)
+
+    def put(self, offset: int, data: bytes) -> None:
+        self.pending.append((offset, data))
+        _put(self.content, offset, data)
 
     def cut(self, size: int) -> None:
         self.pending.append((size, None))
@@ -44,9 +49,21 @@ class Inode:
 
     def sync(self) -> None:
         if not self.is_poisoned:
-            self.durable = bytes(self.content)
-            self.durable_room = self.room
-            self.pending.clear()
+            self.begin_sync()()
+
+    def begin_sync(self) -> Callable[[], None]:
+        """What ends it: only what was written when it began is durable then."""
+        durable, room, begun = bytes(self.content), self.room, list(self.pending)
+
+        def end() -> None:
+            self.durable_room = room
+            left = _without(self.pending, begun)
+            # Else another sync, which began later, was over sooner.
+            if len(left) < len(self.pending):
+                self.durable = durable
+                self.pending = left
+
+        return end
 
     def seen(self) -> bytes:
         return _padded(self.content, self.room)
@@ -97,6 +114,11 @@ class Inode:
             at = until
         if len(image) < end:
             image.extend(bytes(end - len(image)))
+
+
+def _without(pending: list[T], begun: list[T]) -> list[T]:
+    done = {id(each) for each in begun}
+    return [each for each in pending if id(each) not in done]
 
 
 def _padded(content: bytes | bytearray, room: int) -> bytes:
@@ -174,7 +196,7 @@ class SimulatedDisk:
             raise OSError(errno.ENOSPC, "No space left on device")
         return fault
 
-    def _rename(self, change: list[tuple[str, Inode | None]]) -> None:
+    def change_names(self, change: list[tuple[str, Inode | None]]) -> None:
         self.pending_names.append(change)
         for name, inode in change:
             if inode is None:
@@ -192,7 +214,7 @@ class SimulatedDisk:
         if name in self.entries:
             raise FileExistsError(errno.EEXIST, "File exists", name)
         inode = Inode(room=room)
-        self._rename([(name, inode)])
+        self.change_names([(name, inode)])
         return self._open(inode)
 
     def open(self, name: str) -> int:
@@ -243,8 +265,19 @@ class SimulatedDisk:
 
     def sync_directory(self) -> None:
         self._change("sync directory")
-        self.durable_entries = dict(self.entries)
-        self.pending_names.clear()
+        self.begin_directory_sync()()
+
+    def begin_directory_sync(self) -> Callable[[], None]:
+        """What ends it: only the names that were there when it began are durable then."""
+        entries, begun = dict(self.entries), list(self.pending_names)
+
+        def end() -> None:
+            left = _without(self.pending_names, begun)
+            if len(left) < len(self.pending_names):
+                self.durable_entries = entries
+                self.pending_names = left
+
+        return end
 
     def replace(self, name: str, data: bytes) -> None:
         """In the steps that a real disk takes, so that a crash can come between any two."""
@@ -256,9 +289,9 @@ class SimulatedDisk:
         self.sync(handle)
         self.close(handle)
         self._change(f"rename {unfinished}")
-        self._rename([(name, self.entries[unfinished]), (unfinished, None)])
+        self.change_names([(name, self.entries[unfinished]), (unfinished, None)])
         self.sync_directory()
 
     def remove(self, name: str) -> None:
         self._change(f"remove {name}")
-        self._rename([(name, None)])
+        self.change_names([(name, None)])

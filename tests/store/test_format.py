@@ -13,6 +13,7 @@ from warren.store.format import (
     LANE_DELETED,
     PLACE_SIZE,
     RECORD_HEADER_SIZE,
+    _write_header,
     body_size_of,
     file_header,
     first_ordinal,
@@ -122,3 +123,16 @@ def test_a_header_of_another_segment_or_a_damaged_one_is_none() -> None:
     for at in range(len(header)):
         damaged = header[:at] + bytes([header[at] ^ 1]) + header[at + 1 :]
         assert read_file_header(damaged, SEGMENT) == -1
+
+
+def test_a_checksum_is_written_whatever_its_highest_bit() -> None:
+    for crc in (0, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF):
+        out = BytesWriter()
+        _write_header(out, LANE_DELETED, 5, crc)
+        assert out.getvalue() == struct.pack(">HBBII", 0x5752, LANE_DELETED, 0, 5, crc)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_message_is_read_as_persistent_as_it_was_written(persistent: bool) -> None:
+    data = record(persistent=persistent)
+    assert read_message(data, 0, len(data), None).persistent is persistent

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
 from warren.broker.stream.stream import Stream
 from warren.store.stream import TAIL_BYTES, DiskStreamLog
+from warren.store.stream_format import FILE_ENDING, file_name, read_file_header
 
 COUNT = 120
 
@@ -105,3 +108,133 @@ def test_the_last_file_that_is_full_is_known_by_its_number() -> None:
         world.settle_down()
     is_open = not log.segments[-1].is_sealed
     assert log.last_sealed() == log.segments[-1].number - (1 if is_open else 0)
+
+
+def grown(segment_bytes: int, count: int) -> DiskStreamLog:
+    """Of small messages, each synced by itself."""
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream", stream_max_segment_size_bytes=segment_bytes)
+    for _ in range(count):
+        world.publish("x" * 100, "s")
+        world.sync()
+    return log_of(world)
+
+
+def test_a_file_is_full_when_it_has_reached_its_size_and_not_before() -> None:
+    size = int(grown(1_000_000, 5).segments[-1].size)
+    assert grown(1_000_000, 5).segment_count() == 1
+    for limit, is_full in ((size + 1, False), (size, True), (size - 1, True)):
+        log = grown(limit, 5)
+        assert (log.segment_count(), log.segments[-1].is_sealed) == (1, is_full)
+
+
+def test_files_go_when_all_together_are_longer_than_the_stream_may_be(log: DiskStreamLog) -> None:
+    files, size = list(log.segments), log.disk_bytes()
+    log.max_bytes = size
+    log.retain(log.last_timestamp)
+    assert log.segments == files
+    log.max_bytes = size - 1
+    log.retain(log.last_timestamp)
+    assert log.segments == files[1:]
+    assert [file.is_gone for file in files[:2]] == [True, False]
+    log.max_bytes = 0
+    log.retain(log.last_timestamp)
+    # What is written to stays.
+    assert log.segments == files[-1:]
+    assert log.first_offset == files[-1].first_offset
+    assert (log.length, log.body_bytes) == (files[-1].count, files[-1].body_bytes)
+
+
+def test_a_file_goes_when_its_youngest_message_is_too_old(log: DiskStreamLog) -> None:
+    files = list(log.segments)
+    now = int(log.last_timestamp) + 100
+    log.max_age = now - files[0].last_timestamp
+    log.retain(now)
+    assert log.segments == files
+    log.max_age -= 1
+    log.retain(now)
+    assert log.segments == files[1:]
+
+
+def test_a_file_goes_to_the_archive_first_and_nothing_younger_before_it(log: DiskStreamLog) -> None:
+    files = list(log.segments)
+    log.archives = True
+    log.max_bytes = 0
+    wanted = log.logs.archive_wanted
+    log.retain(log.last_timestamp)
+    assert (log.segments, wanted.get(log)) == (files, files[0])
+    files[0].is_archived = True
+    # Of one without messages nothing need be kept.
+    files[1].count = 0
+    log.retain(log.last_timestamp)
+    assert (log.segments, wanted.get(log)) == (files[2:], files[2])
+    log.max_bytes = -1
+    log.retain(log.last_timestamp)
+    assert log not in wanted
+
+
+def test_a_file_is_open_as_long_as_somebody_reads_it() -> None:
+    log = grown(1000, 30)
+    first = log.segments[0]
+    log._tail.clear()
+    one, other = log.cursor(0), log.cursor(0)
+    assert one.next() is not None
+    assert other.next() is not None
+    one.close()
+    assert first.handle >= 0
+    assert other.next() is not None
+    other.close()
+    assert first.handle < 0
+
+
+def test_every_file_tells_how_long_the_one_before_it_is(log: DiskStreamLog) -> None:
+    before = 0
+    for segment in log.segments:
+        data = log.logs.read_whole(file_name(log.incarnation, int(segment.number)))
+        header = read_file_header(data, log.incarnation, int(segment.number))
+        if header is None:
+            # Not written yet.
+            assert segment is log.segments[-1]
+            continue
+        assert (header.previous_size, header.first_offset) == (before, segment.first_offset)
+        before = int(segment.size)
+
+
+def test_numbers_of_publishers_are_written_once() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream")
+    log = log_of(world)
+    sizes = []
+    for number in range(1, 5):
+        written = world.store.bytes_written
+        world.publish(f"p{number}", "s", number=number)
+        world.sync()
+        sizes.append(log.segments[-1].size)
+        assert world.store.bytes_written > written
+    assert sizes[3] - sizes[2] == sizes[2] - sizes[1]
+
+
+def test_damage_costs_the_record_that_it_is_in_and_is_told_with_its_place() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream")
+    for number in range(5):
+        world.publish(f"{number}:" + "x" * 100, "s")
+    world.settle_down()
+    (name,) = [name for name in world.disk.names() if name.endswith(FILE_ENDING)]
+    data = world.disk.files()[name]
+    places = [data.index(f"{number}:x".encode()) for number in range(5)]
+    for hit in (1, 4):
+        log = log_of(world)
+        log._tail.clear()
+        world.disk.entries[name].content[:] = data[: places[hit]] + b"#" + data[places[hit] + 1 :]
+        log.segments[0].wounds.clear()
+        cursor = log.cursor(0)
+        found = []
+        while (record := cursor.next()) is not None:
+            found.append(int(record.offset))
+        cursor.close()
+        assert found == [number for number in range(5) if number != hit]
+        told = [line for line in world.lines if "lost messages" in line][-1]
+        start, end = [int(number) for number in re.findall(r"byte (\d+) to (\d+)", told)[0]]
+        assert start < places[hit] < end
+        assert all(not start <= place < end for number, place in enumerate(places) if number != hit)

@@ -7,8 +7,10 @@ import errno
 from tests.store.golden_folder import FOLDER, MESSAGES
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld, body_in
+from warren.broker.stream.stream import Stream
 from warren.store.lane import Lane
 from warren.store.recovery import recover
+from warren.store.stream import DiskStreamLog
 from warren.store.stream_format import FILE_ENDING, INDEX_ENDING
 
 FILLER = "." * 100
@@ -210,6 +212,9 @@ def start_without(world: StoredWorld, files: dict[str, bytes], bad: str) -> Stor
     assert f"{bad} cannot be read: its messages are missing until it can be again" in line
     assert list(offsets_in(missing, "other").values()) == bodies()
     assert missing.drain("q") == bodies()
+    stream = missing.queue("s")
+    assert isinstance(stream, Stream)
+    assert stream.log.committed == stream.log.next_offset
     missing.publish("new", "s")
     missing.settle_down()
     return missing
@@ -218,14 +223,18 @@ def start_without(world: StoredWorld, files: dict[str, bytes], bad: str) -> Stor
 def test_a_file_of_a_stream_that_cannot_be_read_is_missing_and_comes_back_as_it_was() -> None:
     world, files, own = long_stream()
     whole = offsets_in(world, "s")
-    for bad in own:
+    stream = world.queue("s")
+    assert isinstance(stream, Stream)
+    assert isinstance(stream.log, DiskStreamLog)
+    for bad, segment in zip(own, stream.log.segments, strict=True):
         missing = start_without(world, files, bad)
         found = offsets_in(missing, "s")
         # What is published meanwhile takes nobody's offset.
         new = max(found)
         assert found.pop(new) == "new"
         assert new > max(whole)
-        assert found.items() < whole.items()
+        inside = range(int(segment.first_offset) + 1, int(segment.end_offset) + 1)
+        assert found == {place: body for place, body in whole.items() if place not in inside}
         again = missing.restarted(SimulatedDisk(missing.disk.kill().files()))
         assert offsets_in(again, "s") == {**whole, new: "new"}
         assert [line for line in again.lines if "stream" in line] == []

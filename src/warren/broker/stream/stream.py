@@ -50,8 +50,8 @@ class Stream(Queue):
         assert isinstance(backing, StreamLog)
         self.log: StreamLog = backing
         self.readers: list[StreamConsumer] = []
-        # Whose turn it was last.
-        self._turn: i64 = 0
+        # Who is served first.
+        self._first: i64 = 0
         # What may still be read in the node's turn `_shared_in`.
         self._shared_in: i64 = -1
         self._live_rest: i64 = 0
@@ -84,13 +84,16 @@ class Stream(Queue):
         readers = self.readers
         count: i64 = len(readers)
         goes_on = False
-        turn = self._turn
-        for _ in range(count):
-            turn = turn + 1 if turn + 1 < count else 0
+        begin = self._first
+        passed_over: i64 = -1
+        for number in range(count):
+            turn = (begin + number) % count
             reader = readers[turn]
             is_live = reader.is_live(self.log)
             if (self._live_rest if is_live else self._replay_rest) <= 0:
                 goes_on = True
+                if passed_over < 0:
+                    passed_over = turn
                 continue
             most = LIVE_READER_BYTES if is_live else READER_BYTES
             used = self._feed(reader, most)
@@ -100,7 +103,8 @@ class Stream(Queue):
                 self._replay_rest -= used
             if used >= most:
                 goes_on = True
-        self._turn = turn
+        if passed_over >= 0:
+            self._first = passed_over
         if goes_on:
             self.node.drain_later(self)
 
