@@ -118,6 +118,9 @@ flame: build ## where the compiled broker's time goes: docs/images/flame.svg
 bench-path: build ## the message path on Spark, beside a plain join and one process: bench/results/path.json
 	$(BIN)/python -m bench.path
 
+bench-pipeline: build ## how long a message takes through a pipeline: bench/results/pipeline.json (about 3 minutes)
+	$(BIN)/python -m bench.pipeline
+
 bench-replay: build ## publishing to a stream that ten consumers replay (about 2 minutes)
 	$(BIN)/python -m bench.replay
 

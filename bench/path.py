@@ -124,10 +124,10 @@ class Clock:
 
     def measure(self, name: str, rows: int, work: Callable[[], object], cores: int = 0) -> float:
         """The CPU seconds that it took."""
-        load, began, used = os.getloadavg()[0], time.monotonic(), _own_cpu()
+        load, began, used = os.getloadavg()[0], time.monotonic(), own_cpu()
         work()
         seconds = time.monotonic() - began
-        busy = _own_cpu() - used
+        busy = own_cpu() - used
         self.rows.append(
             {
                 "name": name,
@@ -146,7 +146,7 @@ class Clock:
 _seen: dict[int, int] = {}
 
 
-def _own_cpu() -> float:
+def own_cpu() -> float:
     """Of this process and all below it; those that are gone count with what they had used when they were last seen."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}

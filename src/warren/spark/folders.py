@@ -19,13 +19,22 @@ import pyarrow.parquet as parquet
 from pyarrow import fs
 
 from warren.errors import WarrenError
-from warren.spark.places import is_local, local_path
+from warren.spark.places import is_local, local_path, scheme_of
 from warren.spark.whole_files import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _COMPRESSION: Final = "zstd"
+# What Hadoop says of an address that none of its jars is for.
+_NO_FILE_SYSTEM: Final = ("ClassNotFoundException", "No FileSystem for scheme")
+# Those that PySpark does not ship, by the scheme of the address.
+_JARS: Final = {
+    "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
+    "abfs": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "abfss": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector:VERSION",
+}
 
 
 class Folder(Protocol):
@@ -106,6 +115,14 @@ class Share:
             )
 
 
+def no_file_system(place: str, hadoop: str) -> str:
+    scheme = scheme_of(place)
+    jar = _JARS.get(scheme, "GROUP:NAME:VERSION of its jar").format(hadoop=hadoop)
+    if scheme == "s3":
+        return f"Spark knows no {scheme}://: write {place.replace('s3', 's3a', 1)}"
+    return f"Spark cannot reach {place}: it needs a jar, by the setting spark.jars.packages ({jar}) or spark.jars"
+
+
 class LocalFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -174,7 +191,7 @@ class SparkFolder:
         self._spark = spark
         # Spark's own gateway to Java: PySpark has no other door to a file system.
         self._java: Any = spark._jvm
-        self._system: Any = self._path("").getFileSystem(spark._jsc.hadoopConfiguration())
+        self._system: Any = self._file_system()
 
     def make(self) -> None:
         self._system.mkdirs(self._path(""))
@@ -238,6 +255,18 @@ class SparkFolder:
             self.move(name, target)
         self.remove(parts)
         return True
+
+    def _file_system(self) -> Any:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return self._path("").getFileSystem(self._spark._jsc.hadoopConfiguration())
+        except Py4JJavaError as error:
+            text = str(error.java_exception)
+            if not any(each in text for each in _NO_FILE_SYSTEM):
+                raise
+            version = self._java.org.apache.hadoop.util.VersionInfo.getVersion()
+            raise WarrenError(no_file_system(self.place, str(version))) from error
 
     def _path(self, name: str) -> Any:
         return self._java.org.apache.hadoop.fs.Path(f"{self.place}/{name}" if name else self.place)

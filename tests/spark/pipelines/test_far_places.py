@@ -104,3 +104,19 @@ def test_small_files_at_an_address_are_put_together_with_all_their_columns(
     assert sorted(path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc") == [
         Path(file.name).name
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("s3a://bucket/t", r"spark\.jars\.packages \(org\.apache\.hadoop:hadoop-aws:3\.\d+\.\d+\) or spark\.jars$"),
+        ("abfss://box@account/t", r"\(org\.apache\.hadoop:hadoop-azure:3\.\d+\.\d+\)"),
+        ("cos://bucket/t", r"\(GROUP:NAME:VERSION of its jar\)"),
+        ("s3://bucket/t", "^Spark knows no s3://: write s3a://bucket/t$"),
+    ],
+)
+def test_an_address_that_takes_a_jar_is_told_with_the_setting_that_names_it(
+    spark: SparkSession, place: str, said: str
+) -> None:
+    with pytest.raises(WarrenError, match=said):
+        SparkFolder(place, spark)

@@ -24,7 +24,7 @@ from warren.spark.pipelines.document import FileNode, Mistakes, Value
 from warren.spark.pipelines.draw_svg import draw_svg
 from warren.spark.pipelines.draw_text import draw_text
 from warren.spark.pipelines.model import Definition, Step, View
-from warren.spark.pipelines.read_file import STATE_FOLDER, PipelineMistakes, load, read
+from warren.spark.pipelines.read_file import STATE_FOLDER, PipelineMistakes, read
 from warren.spark.pipelines.section import FileSection
 
 if TYPE_CHECKING:
@@ -40,13 +40,6 @@ class Pipeline:
     def __init__(self, name: str, **options: Any) -> None:
         self._content: dict[str, Any] = {"pipeline": name, **_options(options), "sources": {}, "views": {}, "sinks": {}}
         self._steps: dict[str, View] = {}
-        self._loaded: Definition | None = None
-
-    @staticmethod
-    def from_file(path: str | Path) -> Pipeline:
-        pipeline = Pipeline("")
-        pipeline._loaded = load(Path(path))
-        return pipeline
 
     def source(self, name: str, **options: Any) -> Pipeline:
         return self._add("sources", name, options)
@@ -71,8 +64,6 @@ class Pipeline:
     @property
     def definition(self) -> Definition:
         """Checked as a file is; raises with every mistake."""
-        if self._loaded is not None:
-            return self._loaded
         mistakes = Mistakes(f"pipeline {self._content['pipeline']}")
         content = {key: value for key, value in self._content.items() if value or key != "views"}
         base = Path.cwd()

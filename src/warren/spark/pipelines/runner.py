@@ -71,6 +71,15 @@ def run(
             runner.signals.give_back()
 
 
+def session_of(definition: Definition, master: str | None = None) -> SparkSession:
+    from warren.spark.spark_session import session
+
+    # A message that divides by zero must not stop the query: it makes a NULL, which an expectation can catch.
+    conf: dict[str, object] = {"spark.sql.ansi.enabled": "false", "spark.ui.enabled": "false"}
+    conf.update(definition.spark)
+    return session(f"warren pipeline {definition.name}", master or definition.master or None, **conf)
+
+
 class Runner:
     def __init__(self, definition: Definition, state: State, once: bool, watch: Watcher | None) -> None:
         self._definition = definition
@@ -103,7 +112,8 @@ class Runner:
         try:
             self._declare()
             if spark is None:
-                own = spark = self._session(master)
+                own = spark = session_of(self._definition, master)
+                self._master = str(spark.conf.get("spark.master", self._master))
                 self.signals.take()
             self._live(spark)
         except Py4JNetworkError as error:
@@ -131,17 +141,6 @@ class Runner:
             each.kind.is_of_broker for each in self._definition.sinks.values()
         ):
             declare(self._definition)
-
-    def _session(self, master: str | None) -> SparkSession:
-        from warren.spark.spark_session import session
-
-        # A message that divides by zero must not stop the query: it makes a NULL, which an expectation can catch.
-        conf: dict[str, object] = {"spark.sql.ansi.enabled": "false", "spark.ui.enabled": "false"}
-        conf.update(self._definition.spark)
-        chosen = master or self._definition.master or None
-        spark = session(f"warren pipeline {self._definition.name}", chosen, **conf)
-        self._master = str(spark.conf.get("spark.master", chosen or ""))
-        return spark
 
     def _live(self, spark: SparkSession) -> None:
         waiting = list(self._queries)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, TypeVar
 
-from warren.spark.pipelines.document import FileNode, Mistakes
+from warren.spark.pipelines.document import FileNode, Mistakes, Value
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNITS: Final = {"ms": 0.001, "millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?")
+
+T = TypeVar("T")
 
 
 class FileSection:
@@ -68,30 +70,25 @@ class FileSection:
         return str(node.value)
 
     def number(self, key: str, default: int, least: int = 1) -> int:
-        node = self.node(key)
-        if node is None:
-            return default
-        if not isinstance(node.value, int) or isinstance(node.value, bool) or node.value < least:
-            self.mistake(node.line, f'"{key}" must be a whole number of at least {least}')
-            return default
-        return node.value
+        def parse(value: Value) -> int | None:
+            return value if type(value) is int and value >= least else None
+
+        return self._parsed(key, default, parse, f"a whole number of at least {least}")
 
     def flag(self, key: str, default: bool) -> bool:
-        node = self.node(key)
-        if node is None:
-            return default
-        if not isinstance(node.value, bool):
-            self.mistake(node.line, f'"{key}" must be true or false')
-            return default
-        return node.value
+        return self._parsed(key, default, lambda value: value if isinstance(value, bool) else None, "true or false")
 
     def seconds(self, key: str, default: float) -> float:
+        return self._parsed(key, default, parse_duration, 'a time such as "10 seconds", "5 minutes" or "2 hours"')
+
+    def _parsed(self, key: str, default: T, parse: Callable[[Value], T | None], wanted: str) -> T:
+        """What `parse` makes of the value; it gives None for what is not wanted."""
         node = self.node(key)
         if node is None:
             return default
-        found = parse_duration(node.value) if isinstance(node.value, str) else None
+        found = parse(node.value)
         if found is None:
-            self.mistake(node.line, f'"{key}" must be a time such as "10 seconds", "5 minutes" or "2 hours"')
+            self.mistake(node.line, f'"{key}" must be {wanted}')
             return default
         return found
 
@@ -159,8 +156,8 @@ class FileSection:
                 self.mistake(self.line_of(key), f'unknown key "{key}"{did_you_mean(key, self._known)}')
 
 
-def parse_duration(text: str) -> float | None:
-    found = _DURATION.fullmatch(text.strip().lower())
+def parse_duration(value: Value) -> float | None:
+    found = _DURATION.fullmatch(value.strip().lower()) if isinstance(value, str) else None
     if found is None or found[2] not in _UNITS:
         return None
     seconds = float(found[1]) * _UNITS[found[2]]

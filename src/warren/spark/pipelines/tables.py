@@ -160,6 +160,9 @@ def _files_frame(spark: SparkSession, definition: Definition, source: Source) ->
     kind = "parquet" if is_parquet else source.format
     if is_parquet and is_local(path) and not local_path(path).parent.exists():
         raise WarrenError(f'source "{source.name}": there is no {source.place}')
+    if not is_local(path) and hasattr(spark, "_jsc"):
+        # Which jar is missing is told there better than by Spark.
+        folder_at(path, spark)
     options = {"header": "true"} if kind == "csv" else {}
     # Of a table that a pipeline writes: Spark would take the columns of any one of its files for all there are.
     schema = source.schema or (schema_of_table(folder_at(path, spark)) if is_parquet else None)
