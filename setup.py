@@ -17,7 +17,7 @@ from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
 SOURCE = Path("src")
-COMPILED_FOLDERS = ("warren/amqp", "warren/broker", "warren/store")
+COMPILED_FOLDERS = ("warren/amqp", "warren/broker", "warren/store", "warren/server/turn")
 # Silent about what is only imported: pip builds where Warren's own dependencies (starlette, ...) are not installed.
 MYPY_OPTIONS = ("--explicit-package-bases", "--config-file=", "--follow-imports=silent")
 

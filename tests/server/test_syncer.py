@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.store.simulated_disk import SimulatedDisk
 
-from warren.server.syncer import FEW, QUICK, QUICK_ENOUGH, Syncer
+from warren.server.turn.syncer import FEW, QUICK, QUICK_ENOUGH, Syncer
 from warren.store.format import SYNCED
 from warren.store.log import LogStore
 from warren.store.recovery import recover

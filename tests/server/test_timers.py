@@ -7,7 +7,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Any
 
-from warren.server.timers import Line
+from warren.server.turn.timers import Line
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

@@ -21,18 +21,18 @@ from warren.errors import WarrenError
 from warren.plugins import install, made_from
 from warren.server import tls
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
-from warren.server.archiver import Archiver, WriteArchive
-from warren.server.clock import Clock
 from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder, make_durably
 from warren.server.gate import Gate, Visitor, descriptor_limit, descriptors_for_sockets
-from warren.server.host import LeadershipLost, LoopHost
 from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
 from warren.server.origin import ClientOrigin
 from warren.server.passwords import Passwords
-from warren.server.syncer import Syncer
-from warren.server.transport import AmqpTransport, Roster
+from warren.server.turn.archiver import Archiver, WriteArchive
+from warren.server.turn.clock import Clock
+from warren.server.turn.host import LeadershipLost, LoopHost
+from warren.server.turn.syncer import Syncer
+from warren.server.turn.transport import AmqpTransport, Roster
 from warren.store.definitions import Row
 from warren.store.definitions_recovery import FoundDefinitions, recover_definitions
 from warren.store.disk import RealDisk
@@ -109,7 +109,7 @@ class Server:
                 self._leadership.watch(self._syncer.mirrored, self._syncer.is_done)
                 await self._leadership.wait_open()
             self._alarms = self._watch()
-            self.listeners = listen(self.config, self.gate, self._make_transport)
+            self.listeners = listen(self.config, self.gate, self._make_protocol)
         except BaseException:
             self._close()
             # Ports that were opened close in the next turn of the loop.
@@ -204,13 +204,14 @@ class Server:
             log.error("%s", line)
         return rows
 
-    def _make_transport(self, visitor: Visitor) -> AmqpTransport:
-        return AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, visitor)
+    def _make_protocol(self, visitor: Visitor) -> asyncio.Protocol:
+        transport = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, visitor)
+        return transport.as_protocol()
 
     def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         """A client that came by way of another node, which says whence."""
         adopted = AmqpTransport(self.node, self.clock, self.loop, self.roster, self.host, self.gate, None, origin)
-        transport.set_protocol(adopted)
+        transport.set_protocol(adopted.as_protocol())
         adopted.connection_made(transport)
         if data:
             adopted.data_received(data)

@@ -18,14 +18,14 @@ from warren.broker.session.interceptors import Interceptor
 from warren.config import Config
 from warren.errors import NotFound, NotImplementedByBroker
 from warren.server.alarms import memory_total
-from warren.server.clock import Clock
 from warren.server.gate import Gate, Visitor
-from warren.server.host import LoopHost
 from warren.server.life import DRAIN_SECONDS, settings_of
 from warren.server.listeners import Listener, open_port
 from warren.server.passwords import Passwords
 from warren.server.tls import context_of, reload
-from warren.server.transport import AmqpTransport, Roster
+from warren.server.turn.clock import Clock
+from warren.server.turn.host import LoopHost
+from warren.server.turn.transport import AmqpTransport, Roster
 from warren.store.definitions import LOG_ENDING
 from warren.store.mirror import CopyDamaged, CopySurvey, MirrorStore
 
@@ -101,15 +101,16 @@ class StreamService:
         """Raises WarrenError when the port is taken, or a certificate cannot be read."""
         config = self._config
         context = context_of(config) if config.stream_tls else None
-        self._listener = open_port("amqp", config.host, config.stream_port, self._gate, self._make_transport, context)
+        self._listener = open_port("amqp", config.host, config.stream_port, self._gate, self._make_protocol, context)
         log.info("streams are read at %s:%d", config.host, config.stream_port)
 
     def reload(self) -> None:
         if self._listener is not None and self._listener.tls is not None:
             reload(self._listener.tls, self._config)
 
-    def _make_transport(self, visitor: Visitor) -> AmqpTransport:
-        return AmqpTransport(self.node, self._clock, self._loop, self._roster, self._host, self._gate, visitor)
+    def _make_protocol(self, visitor: Visitor) -> asyncio.Protocol:
+        transport = AmqpTransport(self.node, self._clock, self._loop, self._roster, self._host, self._gate, visitor)
+        return transport.as_protocol()
 
     # -- what the leader did ---------------------------------------------------------------------------------------
 

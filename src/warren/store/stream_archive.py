@@ -1,7 +1,7 @@
 """Files of streams on their way into an archive: which, and where to.
 
 Retention asks for it before it deletes a file. The loop only notes what is wanted; a thread writes the archive
-(server/archiver.py), and the file goes once that is durable.
+(server/turn/archiver.py), and the file goes once that is durable.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class Syncer:
         self._has_synced = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._thread = threading.Thread(target=self._run, name="warren-syncer", daemon=True)
-        self._thread.start()
+        self._worker = threading.Thread(target=self._run, name="warren-syncer", daemon=True)
+        self._worker.start()
 
     def kick(self) -> bool:
         """At the end of a turn: if the thread is free, give it what there is. True when it is durable already."""
@@ -127,7 +127,7 @@ class Syncer:
 
     def close(self) -> None:
         self._work.put(None)
-        self._thread.join()
+        self._worker.join()
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

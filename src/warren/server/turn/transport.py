@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol, cast
+from typing import cast
+
+from mypy_extensions import mypyc_attr
 
 from warren.amqp import replies
 from warren.broker.node import Node
 from warren.broker.session.connection import Connection
 from warren.errors import InternalError
-from warren.server.clock import Clock
 from warren.server.gate import Gate, Visitor, address_of
 from warren.server.origin import ClientOrigin, origin_of
-from warren.server.timers import Line
 from warren.server.tls import subject_of
+from warren.server.turn.clock import Clock
+from warren.server.turn.timers import Line
 
 log = logging.getLogger("warren.transport")
 
@@ -37,14 +39,17 @@ CLOSE_GRACE = 10.0
 FAREWELL = replies.close(InternalError.code, InternalError.name)
 
 
-class Turns(Protocol):
-    """Whoever ends a turn when the core asks for it."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Turns:
+    """Whoever ends a turn when the core asks for it. No protocol, whose methods compiled code must look up."""
 
     def hold(self) -> None:
         """More of this turn is under way: do not end it before `let_go`."""
+        raise NotImplementedError
 
     def let_go(self, at_once: bool) -> None:
         """End it now, or after what else the loop has to read, if the core asked for it meanwhile."""
+        raise NotImplementedError
 
 
 class Roster:
@@ -92,22 +97,8 @@ class Roster:
             await self._is_empty.wait()
 
 
-class AmqpTransport(asyncio.Protocol):
-    # One for each connection there is: no dictionary.
-    __slots__ = (
-        "_breath",
-        "_clock",
-        "_connection",
-        "_gate",
-        "_is_closing",
-        "_loop",
-        "_node",
-        "_origin",
-        "_roster",
-        "_transport",
-        "_turns",
-        "_visitor",
-    )
+class AmqpTransport:
+    """A protocol of asyncio's by its methods alone: a class that inherits from one could not be compiled whole."""
 
     def __init__(
         self,
@@ -133,6 +124,9 @@ class AmqpTransport(asyncio.Protocol):
         self._connection: Connection | None = None
         self._is_closing = False
         self._breath: asyncio.TimerHandle | None = None
+
+    def as_protocol(self) -> asyncio.Protocol:
+        return cast(asyncio.Protocol, self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)

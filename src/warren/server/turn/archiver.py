@@ -36,7 +36,7 @@ class Archiver:
         self._wake = wake
         self._work: SimpleQueue[ArchiveJob | None] = SimpleQueue()
         # Made with the first job: most brokers have none.
-        self._thread: threading.Thread | None = None
+        self._worker: threading.Thread | None = None
         self._is_busy = False
         self._is_closed = False
         # Streams whose last attempt failed, until when they are left alone.
@@ -55,15 +55,15 @@ class Archiver:
     def close(self) -> None:
         """A file that is half written is begun anew after the next start."""
         self._is_closed = True
-        if self._thread is not None:
+        if self._worker is not None:
             self._work.put(None)
-            self._thread.join()
+            self._worker.join()
 
     def _begin(self, job: ArchiveJob) -> None:
         self._is_busy = True
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="warren-archiver", daemon=True)
-            self._thread.start()
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._run, name="warren-archiver", daemon=True)
+            self._worker.start()
         self._work.put(job)
 
     def _run(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from warren.broker.node import Node
-from warren.server.clock import Clock
+from warren.server.turn.clock import Clock
 
 T = TypeVar("T")
 

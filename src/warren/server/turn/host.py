@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from warren.broker.node import Node
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.world import Login
-from warren.server.archiver import Archiver
-from warren.server.clock import Clock
 from warren.server.fair_line import FairLine
 from warren.server.leadership import Leadership
 from warren.server.passwords import Passwords
-from warren.server.syncer import Syncer
-from warren.server.timers import DeadlineTimer
+from warren.server.turn.archiver import Archiver
+from warren.server.turn.clock import Clock
+from warren.server.turn.syncer import Syncer
+from warren.server.turn.timers import DeadlineTimer
+from warren.server.turn.transport import Turns
 
 log = logging.getLogger("warren")
 
@@ -43,7 +44,7 @@ class AwaitingFuture(Awaiting):
             self.future.set_result(True)
 
 
-class LoopHost:
+class LoopHost(Turns):
     """Serves one node on one loop. `attach` comes right after the node was made with this host."""
 
     def __init__(
