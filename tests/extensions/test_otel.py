@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pika
 import pytest
 from opentelemetry import trace
@@ -78,6 +80,34 @@ def test_a_refused_publish_is_a_span_with_an_error(exporter: InMemorySpanExporte
         with pytest.raises(pika.exceptions.ChannelClosedByBroker):
             channel.queue_declare("q", passive=True)
     assert by_name(exporter)["publish missing"].status.description == "404 NOT_FOUND"
+
+
+def test_publishes_that_pass_one_to_very_many_queues_have_their_spans(exporter: InMemorySpanExporter) -> None:
+    exporter.clear()
+    with (
+        Broker(tracer=TRACER) as broker,
+        pika.BlockingConnection(pika.URLParameters(broker.url)) as first,
+        pika.BlockingConnection(pika.URLParameters(broker.url)) as second,
+    ):
+        wide, other = first.channel(), second.channel()
+        other.confirm_delivery()
+        wide.confirm_delivery()
+        wide.exchange_declare("wide", "fanout")
+        # So little in each turn that it takes hundreds of them.
+        broker.call(lambda node: setattr(node.errands.budget, "units", 1))
+        for number in range(400):
+            wide.queue_declare(f"q{number}")
+            wide.queue_bind(f"q{number}", "wide")
+        sending = threading.Thread(
+            target=wide.basic_publish, args=("wide", "", b"", pika.BasicProperties(delivery_mode=2))
+        )
+        sending.start()
+        while sending.is_alive():
+            other.basic_publish("", "q0", b"")
+        sending.join()
+    names = [span.name for span in exporter.get_finished_spans()]
+    assert names.count("publish wide") == 1
+    assert names.count("publish amq.default") + 1 == names.count("route")
 
 
 def test_an_exporter_that_is_not_installed_is_named() -> None:

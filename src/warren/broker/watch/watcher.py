@@ -14,6 +14,7 @@ from warren.amqp.properties import decode_properties
 from warren.broker.exchanges.base import Envelope, Exchange
 from warren.broker.message import NEVER, Message, content_with
 from warren.broker.publish.publish import asks_for_journey
+from warren.broker.publish.republish import WIDE
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.outcome import DELIVERED, DISCARDED, DISPLACING, DUPLICATE, FAILED, REFUSED, SCHEDULED
 from warren.broker.queue.queue import Queue
@@ -171,6 +172,9 @@ class Watcher(Observer):
         names = [queue.name for queue in queues if not queue.is_schedule]
         if self._tracer is not None:
             self._tracer.routed(names)
+            if len(queues) > WIDE:
+                # It takes some turns, in which others begin, and a tracer hears of one publish at a time.
+                self._end_trace("")
         if self._journey is not None:
             note_route(self._journey, channel.vhost.exchanges, exchange, envelope, queues)
         if channel.vhost.tracing:
