@@ -124,6 +124,9 @@ bench-pipeline: build ## how long a message takes through a pipeline: bench/resu
 bench-replay: build ## publishing to a stream that ten consumers replay (about 2 minutes)
 	$(BIN)/python -m bench.replay
 
+bench-mirrors: build ## a leader and a follower beside a single node: bench/results/mirrors.json (about 4 minutes, needs etcd)
+	$(BIN)/python -m bench.mirrors
+
 bench-spark: build ## the Spark source beside prebuilt Arrow, and the sink: bench/results/spark.json (about 5 minutes)
 	$(BIN)/python -m bench.spark
 

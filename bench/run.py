@@ -143,7 +143,7 @@ class Bench:
 
     def medians(self) -> dict[str, dict[str, Figures]]:
         return {
-            row: {name: _median_of(figures) for name, figures in by_name.items()} for row, by_name in self.found.items()
+            row: {name: median_of(figures) for name, figures in by_name.items()} for row, by_name in self.found.items()
         }
 
 
@@ -160,7 +160,7 @@ def _kept(small: Figures, grown: Figures) -> Figures:
     }
 
 
-def _median_of(repetitions: list[Figures]) -> Figures:
+def median_of(repetitions: list[Figures]) -> Figures:
     """Figure by figure."""
     return {name: median(figures[name] for figures in repetitions if name in figures) for name in repetitions[0]}
 
