@@ -54,6 +54,7 @@ FILES: Final = {
     ],
     "src/warren/store/log.py": [
         f"{STORE}/test_syncing.py",
+        f"{STORE}/test_definitions_log.py",
         f"{STORE}/test_log_store.py",
         f"{STORE}/test_space.py",
         f"{STORE}/test_unreadable.py",

@@ -6,6 +6,7 @@ from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
 from warren.store.compaction import compact
 from warren.store.log import LogStore
+from warren.store.segment import segment_name
 
 
 def world_with(*bodies: str) -> StoredWorld:
@@ -45,6 +46,32 @@ def test_a_segment_has_no_name_before_its_folder_is_synced() -> None:
     world.settle_down()
     named.append(world.store.is_named)
     assert named == [True, False, True]
+
+
+def test_there_is_work_until_all_is_synced_and_every_chore_is_done() -> None:
+    world = world_with("m1")
+    world.flush()
+    assert world.store.has_work()
+    world.settle_down()
+    assert not world.store.has_work()
+    world.store.roll()
+    # An index is to be written.
+    assert world.store.has_work()
+    while world.chore():
+        pass
+    assert not world.store.has_work()
+
+
+def test_a_segment_in_which_nothing_lives_goes_as_soon_as_it_is_full() -> None:
+    world = world_with("m1")
+    assert world.ack_next("q") == "m1"
+    world.settle_down()
+    number = world.store.active.number
+    world.store.roll()
+    world.publish("m2", "q")
+    world.settle_down()
+    assert number not in world.store.segments
+    assert segment_name(number) not in world.disk.names()
 
 
 def test_a_sequence_is_never_given_twice() -> None:
