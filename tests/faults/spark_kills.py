@@ -342,6 +342,12 @@ class World:
         self.broker.stdout.close()
 
 
+def points_of(queries: Sequence[str]) -> list[str]:
+    """Where these queries can be killed: what only publishes does not pass the others."""
+    only_copies = set(queries) <= set(COPYING)
+    return [point for point in POINTS if point.endswith("publish") or not only_copies] + ["random"]
+
+
 def run(
     kills: int = 0,
     bounces: int = 0,
@@ -355,7 +361,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="spark-kills-", ignore_cleanup_errors=True) as name:
         world = World(Path(name), seed, sabotage, queries)
         try:
-            points = [*POINTS, "random"] if not sabotage else [SABOTAGES[sabotage][0]]
+            points = [SABOTAGES[sabotage][0]] if sabotage else points_of(queries)
             world.publisher.start()
             # Another one first for each seed, so that few rounds take turns too.
             for number in range(seed, seed + kills):

@@ -8,13 +8,11 @@ then acks it, or rejects it (requeue: puts it back). The seed decides which; the
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, Final
 
 from warren.amqp import methods
@@ -22,6 +20,7 @@ from warren.broker.node import Node
 from warren.client.session import Refused, Session
 from warren.errors import WarrenError
 from warren.spark.path.door import Door
+from warren.spark.path.given import read_json
 from warren.spark.path.topology import Name
 
 _CHANNEL: Final = 3
@@ -142,13 +141,10 @@ def read_crew(consumers: object) -> Crew:
     """From a path, a JSON text, a dict or a list of dicts."""
     if isinstance(consumers, Crew):
         return consumers
-    if isinstance(consumers, Path) or (isinstance(consumers, str) and consumers.lstrip()[:1] not in ("{", "[")):
-        consumers = _read(Path(consumers))
-    if isinstance(consumers, str):
-        try:
-            consumers = json.loads(consumers)
-        except ValueError as error:
-            raise WarrenError(f"consumers: not JSON: {error}") from None
+    try:
+        consumers = read_json(consumers)
+    except ValueError as error:
+        raise WarrenError(f"consumers: not JSON: {error}") from None
     document = {"consumers": consumers} if isinstance(consumers, list) else consumers
     if not isinstance(document, dict) or not isinstance(document.get("consumers"), list):
         raise WarrenError("consumers: must be a list, or an object with a list named consumers")
@@ -188,10 +184,3 @@ def _is_whole(value: object, least: int, most: int) -> bool:
 def _require(is_right: bool, place: str, key: str, reason: str) -> None:
     if not is_right:
         raise WarrenError(f"consumers: {place}.{key}: {reason}")
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise WarrenError(f"cannot read {path}: {error.strerror}") from None

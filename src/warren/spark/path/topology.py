@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 from warren.broker.exchanges.base import Exchange
@@ -27,6 +26,7 @@ from warren.broker.stream.stream import Stream
 from warren.broker.world import Host
 from warren.errors import WarrenError
 from warren.plugins import install
+from warren.spark.path.given import read_json
 from warren.spark.path.host import StillHost
 
 # Sections whose items name their vhost, except in the export of a single one.
@@ -164,25 +164,13 @@ def name_of_queue(queue: Queue) -> Name:
 
 
 def _document(definitions: object) -> dict[str, object]:
-    if isinstance(definitions, Path) or (isinstance(definitions, str) and not definitions.lstrip().startswith("{")):
-        definitions = _read(Path(definitions))
-    if isinstance(definitions, str):
-        try:
-            definitions = json.loads(definitions)
-        except ValueError as error:
-            raise DefinitionsError("", f"not JSON: {error}") from None
+    try:
+        definitions = read_json(definitions)
+    except ValueError as error:
+        raise DefinitionsError("", f"not JSON: {error}") from None
     if not isinstance(definitions, dict):
         raise DefinitionsError("", f"must be an object, a JSON text or a path, not {type(definitions).__name__}")
     return definitions
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise WarrenError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise WarrenError(f"cannot read {path}: not a text file") from None
 
 
 def _only_vhost(document: dict[str, object]) -> str | None:
