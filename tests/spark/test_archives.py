@@ -26,7 +26,7 @@ from tests.spark.broker_under_test import BrokerUnderTest, numbered
 from warren import Broker
 from warren.broker.stream.stream import Stream
 from warren.errors import WarrenError
-from warren.server import archiver
+from warren.server import life
 from warren.spark.archives.files import ArchiveFile, covering, file_name, files_in, first_before
 from warren.spark.archives.read import history_and_tail
 from warren.spark.archives.write import SCHEMA
@@ -212,7 +212,7 @@ def test_the_api_says_where_the_archive_is_and_that_all_is_well(tmp_path: Path) 
 def test_an_archive_that_cannot_be_written_stops_retention_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(archiver, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(life, "ARCHIVE_RETRY_SECONDS", 0.05)
     caplog.set_level(logging.ERROR, "warren")
     in_the_way = tmp_path / "archive"
     in_the_way.write_text("a file where the folder should be")

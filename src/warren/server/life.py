@@ -48,6 +48,8 @@ log = logging.getLogger("warren")
 ARCHIVE = "archive"
 # How long clients get to answer the close they are sent at the end.
 DRAIN_SECONDS = 3.0
+# Before an archive that could not be written is tried again.
+ARCHIVE_RETRY_SECONDS = 5.0
 
 
 class Server:
@@ -103,7 +105,9 @@ class Server:
                     self.loop, self._store, self.host.wake, self._fatal, self._is_one_alone, self._leadership
                 )
                 if self._write_archive is not None:
-                    self._archiver = Archiver(self.loop, self._store.streams, self._write_archive, self.host.wake)
+                    self._archiver = Archiver(
+                        self.loop, self._store.streams, self._write_archive, self.host.wake, ARCHIVE_RETRY_SECONDS
+                    )
             self.host.attach(self.node, self._syncer, self._archiver, self._leadership)
             if self._leadership is not None and self._syncer is not None:
                 self._leadership.watch(self._syncer.mirrored, self._syncer.is_done)

@@ -150,6 +150,8 @@ class Segment:
         # Some of its records are SEEN, and of one that was recovered by its records, what they say.
         self.has_seen = False
         self.seen: list[bytes] = []
+        # The position from which on it may be worth looking whether its notes of returns still hold.
+        self.ask_again_at: i64 = 0
         # The position of the log from which on it is worth rewriting; -1 until it is found sparse.
         self.rewrite_at: i64 = -1
         # Errands that rest on what its records say.

@@ -46,11 +46,13 @@ class Upkeep:
                 # One in which nothing lives goes by itself, and this one is asked again then.
                 target.busy = True
                 self.chores.append(SettledChore(store.position, target, encode_settled(target), segment))
-        if segment.settles:
+        if segment.settles or store.position < segment.ask_again_at:
             return
         notes = self._notes_that_hold(segment)
         if len(notes) * NOTE_SIZE * SPARSE > segment.size:
-            # To write them anew would fill the next segment with little else, and then the one after it.
+            # To write them anew would fill the next segment with little else, and then the one after it. They are not
+            # looked through again before as many changes as it takes to make them void.
+            segment.ask_again_at = store.position + len(notes)
             return
         segment.busy = True
         self._keep_watermarks(segment)

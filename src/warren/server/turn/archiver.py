@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final
 
 from warren.extras import how_to_install
 from warren.store.stream import DiskStreamLog
@@ -20,20 +19,24 @@ from warren.store.streams import StreamLogs
 
 log = logging.getLogger("warren")
 
-RETRY_SECONDS: Final = 5.0
-
 # Writes one archive file, in a thread. It asks the function now and then whether anybody still wants it.
 WriteArchive = Callable[[ArchiveJob, Callable[[], bool]], None]
 
 
 class Archiver:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, streams: StreamLogs, write: WriteArchive, wake: Callable[[], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        streams: StreamLogs,
+        write: WriteArchive,
+        wake: Callable[[], None],
+        retry_seconds: float,
     ) -> None:
         self._loop = loop
         self._streams = streams
         self._write = write
         self._wake = wake
+        self._retry_seconds = retry_seconds
         self._work: SimpleQueue[ArchiveJob | None] = SimpleQueue()
         # Made with the first job: most brokers have none.
         self._worker: threading.Thread | None = None
@@ -103,5 +106,5 @@ class Archiver:
                 *(job.stream, job.log.queue.vhost, problem),
             )
         job.log.archive_error = problem
-        self._failed[job.log] = self._loop.time() + RETRY_SECONDS
-        self._loop.call_later(RETRY_SECONDS + 0.01, self.kick)
+        self._failed[job.log] = self._loop.time() + self._retry_seconds
+        self._loop.call_later(self._retry_seconds + 0.01, self.kick)
