@@ -57,11 +57,9 @@ class Schedule(Queue):
         self.node.release_scheduled(self, entry)
 
     def put_back(self, entry: Entry) -> None:
-        """It could not be released."""
+        """It could not be released, and is not tried again at once: what failed may fail again."""
         self.backing.requeue(entry)
-        if self.exact_expiry is not None:
-            # Not at once: what failed may fail again.
-            self.exact_expiry.put_back(entry, self.node.now + AGAIN_MS)
+        self.exact_expiry.put_back(entry, self.node.now + AGAIN_MS)
 
     def is_held_up(self) -> bool:
         return self.is_releasing
