@@ -28,6 +28,7 @@ def test_whatever_a_loss_of_power_takes_nothing_promised_is_lost() -> None:
 
 
 @needs_gcc
+@pytest.mark.long
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("sabotage", ["nofsync", "no-dirsync", "late-definitions"])
 def test_a_broker_that_promises_too_early_is_found_out(sabotage: str) -> None:
