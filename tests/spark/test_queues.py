@@ -196,6 +196,7 @@ def test_on_warren_messages_that_somebody_took_are_missed(warren: BrokerUnderTes
         read(reader, begin, end)
 
 
+@pytest.mark.parametrize("broker", ["warren"], indirect=True)
 def test_on_warren_a_batch_is_the_same_after_a_crash_or_is_refused(warren: BrokerUnderTest, start: Start) -> None:
     queue = warren.make("classic")
     warren.publish(queue, numbered(10))
@@ -214,6 +215,7 @@ def test_on_warren_a_batch_is_the_same_after_a_crash_or_is_refused(warren: Broke
     assert read(start(queue, failOnDataLoss="false"), begin, end) == []
 
 
+@pytest.mark.parametrize("broker", ["warren"], indirect=True)
 def test_on_warren_what_comes_back_into_a_batch_is_noticed(warren: BrokerUnderTest, start: Start) -> None:
     queue = warren.make("classic")
     warren.publish(queue, numbered(10))
