@@ -181,6 +181,8 @@ def test_on_warren_a_second_query_is_kept_out(warren: BrokerUnderTest, monkeypat
         second.initialOffset()
     with warren.channel() as channel, pytest.raises(pika.exceptions.ChannelClosedByBroker):
         channel.basic_consume(queue, lambda *_: None)
+    first.stop()
+    second.stop()
 
 
 def test_on_warren_messages_that_somebody_took_are_missed(warren: BrokerUnderTest) -> None:
@@ -194,6 +196,7 @@ def test_on_warren_messages_that_somebody_took_are_missed(warren: BrokerUnderTes
     assert len(warren.get_all(queue)) == 10
     with pytest.raises(DataLoss, match="are gone"):
         read(reader, begin, end)
+    reader.stop()
 
 
 @pytest.mark.parametrize("broker", ["warren"], indirect=True)
@@ -242,6 +245,7 @@ def test_on_rabbitmq_a_spool_is_needed_and_has_one_reader(rabbitmq: BrokerUnderT
     first.initialOffset()
     with pytest.raises(WarrenError, match="another query reads into the spool"):
         second.initialOffset()
+    first.stop()
 
 
 @pytest.mark.spark
@@ -257,3 +261,4 @@ def test_on_rabbitmq_nothing_is_acked_before_it_is_on_disk(rabbitmq: BrokerUnder
     file.unlink()
     with pytest.raises(DataLoss, match="only 0 are in the spool"):
         reader.partitions({queue: 0}, end)
+    reader.stop()

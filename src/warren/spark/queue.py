@@ -62,8 +62,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._available(place, most or NO_LIMIT)
         except (ConnectionLost, QueueRefused):
             # Since the last time, by a restart or for acknowledging too late. What is wrong for good is told now.
-            self._connected().close()
-            self._planner = None
+            self.stop()
             end = self._available(place, most or NO_LIMIT)
         if end == place:
             return dict(start)
@@ -82,6 +81,11 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Mapping[str, int | str]) -> None:
         self._connected().settle(self._place_of(end))
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
 
     def _place_of(self, offset: Mapping[str, int | str]) -> int:
         place = offset.get(self._name)
@@ -103,7 +107,12 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _connected(self) -> BrowsePlanner | SpoolPlanner:
         if self._planner is None:
             client = open_client(self._options.target, self._options.timeout)
-            self._planner = self._planner_on(client)
+            try:
+                self._planner = self._planner_on(client)
+            except BaseException:
+                # Its heartbeats would keep it open as long as the driver lives.
+                client.abandon()
+                raise
         return self._planner
 
     def _planner_on(self, client: Client) -> BrowsePlanner | SpoolPlanner:
