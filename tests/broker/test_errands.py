@@ -458,7 +458,8 @@ def test_a_publish_to_very_many_queues_is_confirmed_when_it_is_in_all_of_them(sl
     assert all(slow.queue(f"q{number}").backing.length == 1 for number in range(1999))
 
 
-def test_dead_letters_come_to_very_many_queues_in_the_order_in_which_they_died(slow: World) -> None:
+def three_dying(slow: World) -> ChannelClient:
+    """Their way to very many queues has begun."""
     channel = wide_exchange(slow, LOTS)
     channel.declare("grave", x_dead_letter_exchange="wide")
     publish_numbers(slow, "grave", 1, 3)
@@ -466,6 +467,11 @@ def test_dead_letters_come_to_very_many_queues_in_the_order_in_which_they_died(s
         channel.get("grave")
     begin(channel, *[methods.BasicReject(delivery_tag=tag, requeue=False) for tag in (1, 2, 3)])
     slow.node.flush()
+    return channel
+
+
+def test_dead_letters_come_to_very_many_queues_in_the_order_in_which_they_died(slow: World) -> None:
+    channel = three_dying(slow)
     # Until it is everywhere, a letter has not left its queue.
     assert slow.queue("q0").backing.length == 1
     assert slow.queue("q1999").backing.length == 0

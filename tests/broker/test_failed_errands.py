@@ -12,7 +12,17 @@ import warren.broker
 import warren.management
 import warren.store
 from tests.broker.harness import ChannelClient, World, frame, publish_frames
-from tests.broker.test_errands import LOTS, begin, fill, holding, much_bound, publish_numbers, turns_of, wide_exchange
+from tests.broker.test_errands import (
+    LOTS,
+    begin,
+    fill,
+    holding,
+    much_bound,
+    publish_numbers,
+    three_dying,
+    turns_of,
+    wide_exchange,
+)
 from tests.broker.test_numbering import publisher
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
@@ -311,13 +321,7 @@ def test_what_could_not_be_released_waits_and_is_tried_again(slow: World) -> Non
 
 
 def test_letters_behind_one_that_cannot_be_buried_are_buried(slow: World) -> None:
-    channel = wide_exchange(slow, LOTS)
-    channel.declare("grave", x_dead_letter_exchange="wide")
-    publish_numbers(slow, "grave", 1, 3)
-    for _ in range(3):
-        channel.get("grave")
-    begin(channel, *[methods.BasicReject(delivery_tag=tag, requeue=False) for tag in (1, 2, 3)])
-    slow.node.flush()
+    channel = three_dying(slow)
     break_next(slow, Burial)
     turns_of(slow)
     assert channel.bodies_in("q1999") == [b"2", b"3"]

@@ -8,7 +8,6 @@ The broker runs in a memory cgroup where that can be had.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import select
 import shutil
@@ -25,6 +24,7 @@ from typing import Final
 
 from tests.faults.kill9_broker import Broker, Nursery
 from tests.faults.kill9_client import Client
+from tests.faults.telling import tell
 from warren.amqp import methods
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
@@ -205,10 +205,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     report = run(arguments.messages, arguments.memory, arguments.sabotage)
-    summary = json.dumps(vars(report))
-    if arguments.json is not None:
-        arguments.json.write_text(summary + "\n")
-    print(summary)  # noqa: T201
+    tell(vars(report), arguments.json)
     peak = max(report.peak_filling, report.peak_draining)
     if not report.is_whole() or peak > arguments.most << 20 or report.restart_seconds > arguments.restart:
         sys.exit("backlog: not all of it came back in order, in time, and within its memory")

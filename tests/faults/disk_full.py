@@ -6,11 +6,9 @@ python -m tests.faults.disk_full [--cycles 20] [--break NAME] [--json FILE]
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +23,7 @@ from tests.faults.history import History
 from tests.faults.kill9_broker import Broker, Nursery
 from tests.faults.kill9_client import Client, Gone, identity_of, publish_frames
 from tests.faults.kill9_load import Load, drain
+from tests.faults.telling import tell_and_exit
 from warren.amqp import methods
 from warren.client.session import frame_of
 
@@ -246,12 +245,7 @@ def main() -> None:
         print(f"disk_full: skipped because {reason}")  # noqa: T201
         return
     report = run(arguments.cycles, arguments.sabotage)
-    summary = json.dumps(report.summary())
-    if arguments.json is not None:
-        arguments.json.write_text(summary + "\n")
-    print(summary)  # noqa: T201
-    if not report.is_good():
-        sys.exit(report.complaints())
+    tell_and_exit(report, arguments.json)
 
 
 if __name__ == "__main__":

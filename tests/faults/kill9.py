@@ -8,7 +8,6 @@ Now and then a round kills the broker while it recovers, stops it with SIGTERM, 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
 import shutil
@@ -26,6 +25,7 @@ from tests.faults.kill9_broker import Broker, DidNotBoot, Nursery
 from tests.faults.kill9_client import Client, Gone
 from tests.faults.kill9_load import DEAD_LETTERS, Load, declare_topology, drain
 from tests.faults.kill9_sabotage import DISKS
+from tests.faults.telling import tell_and_exit
 
 # Rounds on one folder before it is drained and judged.
 BLOCK: Final = 25
@@ -206,12 +206,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder for the history and the data of what failed")
     arguments = parser.parse_args()
     report = run(arguments.rounds, arguments.seed, arguments.sabotage, keep=arguments.keep)
-    summary = json.dumps(report.summary())
-    if arguments.json is not None:
-        arguments.json.write_text(summary + "\n")
-    print(summary)  # noqa: T201
-    if not report.is_good():
-        sys.exit(report.complaints())
+    tell_and_exit(report, arguments.json)
 
 
 if __name__ == "__main__":

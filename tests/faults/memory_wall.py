@@ -9,9 +9,7 @@ publishes with confirms, and nothing of that may be lost when the broker is kill
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -28,6 +26,7 @@ from tests.faults.history import History
 from tests.faults.kill9_broker import Broker, spawn
 from tests.faults.kill9_client import Client, Gone
 from tests.faults.kill9_load import Load, drain
+from tests.faults.telling import tell_and_exit
 from warren.amqp import methods
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
@@ -239,12 +238,7 @@ def main() -> None:
         print(f"memory_wall: skipped because {reason}")  # noqa: T201
         return
     report = run(arguments.cycles, arguments.memory, arguments.seconds, arguments.sabotage)
-    summary = json.dumps(report.summary())
-    if arguments.json is not None:
-        arguments.json.write_text(summary + "\n")
-    print(summary)  # noqa: T201
-    if not report.is_good():
-        sys.exit(report.complaints())
+    tell_and_exit(report, arguments.json)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ rest whatever the disk likes. A broker starts on it, and what is there is held a
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import shutil
 import signal
@@ -40,6 +39,7 @@ from tests.faults.syscalls import (
     declare_queues,
     reason_to_skip,
 )
+from tests.faults.telling import tell
 from warren.amqp import methods
 
 SOURCE: Final = Path(__file__).with_name("recorded_io.c")
@@ -237,10 +237,7 @@ def main() -> None:
     if reason is not None:
         sys.exit(f"power cuts: skipped because {reason}")
     report = run(arguments.images, arguments.seed, arguments.sabotage)
-    summary = json.dumps({"seed": arguments.seed, **report.summary()})
-    if arguments.json is not None:
-        arguments.json.write_text(summary + "\n")
-    print(summary)  # noqa: T201
+    tell({"seed": arguments.seed, **report.summary()}, arguments.json)
     if not report.is_good():
         sys.exit(report.complaints())
 

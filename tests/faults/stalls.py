@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.broker.harness import publish_frames
+from tests.faults.telling import tell
 from warren import Broker
 from warren.amqp import methods
 from warren.amqp.fields import table_of
@@ -496,16 +497,13 @@ def main() -> None:
     parser.add_argument("--bindings", type=int, default=100_000)
     parser.add_argument("--messages", type=int, default=3_000_000)
     parser.add_argument("--only", help="probes whose names have this in them")
-    parser.add_argument("--json", help="write the report to this file, too")
+    parser.add_argument("--json", type=Path, help="write the report to this file, too")
     options = parser.parse_args()
     sys.setswitchinterval(0.0005)
     # As `warren serve` does.
     spare_everyone()
     report = hunt(options.queues, options.bindings, options.messages, options.only)
-    line = json.dumps(asdict(report))
-    sys.stdout.write(line + "\n")
-    if options.json:
-        Path(options.json).write_text(line + "\n")
+    tell(asdict(report), options.json)
     sys.exit(report.worst_ms > LIMIT_MS)
 
 

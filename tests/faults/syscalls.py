@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import random
 import shutil
 import signal
@@ -29,6 +28,7 @@ from tests.faults.kill9_broker import Broker, DidNotBoot, Nursery
 from tests.faults.kill9_client import Client, Gone, identity_of, publish_frames
 from tests.faults.kill9_load import Load, drain
 from tests.faults.kill9_sabotage import DISKS
+from tests.faults.telling import tell_and_exit
 from warren.amqp import methods
 from warren.client.session import frame_of
 
@@ -326,12 +326,7 @@ def main() -> None:
     if reason is not None:
         sys.exit(f"syscalls: skipped because {reason}")
     report = run(arguments.sample, arguments.seed, arguments.sabotage)
-    summary = json.dumps(report.summary())
-    if arguments.json is not None:
-        arguments.json.write_text(summary + "\n")
-    print(summary)  # noqa: T201
-    if not report.is_good():
-        sys.exit(report.complaints())
+    tell_and_exit(report, arguments.json)
 
 
 if __name__ == "__main__":

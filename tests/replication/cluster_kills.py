@@ -9,7 +9,6 @@ does not come back, and what comes twice says so. Now and then the leader is sto
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import signal
 import sys
@@ -21,6 +20,7 @@ from tests.faults.checker import check
 from tests.faults.history import History
 from tests.faults.kill9_client import Client, Gone
 from tests.faults.kill9_load import DEAD_LETTERS, Load, declare_topology, drain
+from tests.faults.telling import tell
 from tests.replication.real_nodes import Cluster, NodeProcess, wait_for
 from warren.amqp import methods
 
@@ -132,9 +132,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     summary = run(options.rounds, options.seconds, options.seed)
-    if options.json is not None:
-        options.json.write_text(json.dumps(summary) + "\n")
-    print(json.dumps(summary))  # noqa: T201
+    tell(summary, options.json)
     sys.exit(0 if summary["is_good"] else 1)
 
 
