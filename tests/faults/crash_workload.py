@@ -14,7 +14,6 @@ from tests.store.stored_world import StoredWorld, body_in
 from warren.broker.publish.burial import bury_dead_letters
 from warren.broker.queue.entry import Entry
 from warren.store.chores import Chore, SyncJob
-from warren.store.compaction import compact
 
 QUEUES = ("one", "two", "three")
 DEAD = "dead"
@@ -284,7 +283,11 @@ class Workload:
     def _compact(self) -> None:
         segments = self.world.compactable()
         if segments:
-            compact(self.world.store, self.random.choice(segments))
+            self._finish_thread()
+            self.world.begin_compaction(self.random.choice(segments))
+            while self.world.store.upkeep.compaction.is_under_way() and self.random.random() < 0.9:
+                # Otherwise it goes on in between other things.
+                self.world.chore()
 
     # -- the thread ------------------------------------------------------------------------------------------------
 

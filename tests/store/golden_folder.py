@@ -18,7 +18,6 @@ from warren.broker.message import Message, Origin
 from warren.broker.operate import administer
 from warren.broker.queue.outcome import TAKEN
 from warren.broker.rules.access import User
-from warren.store.compaction import compact
 from warren.store.definitions_recovery import recover_definitions
 
 FOLDER = Path(__file__).with_name("golden")
@@ -58,7 +57,7 @@ def publish(world: StoredWorld, made: Message, *names: str) -> None:
 
 
 def make_world() -> StoredWorld:
-    return fill_world(StoredWorld(SimulatedDisk(), segment_bytes=SEGMENT_BYTES))
+    return fill_world(StoredWorld(SimulatedDisk(), segment_bytes=SEGMENT_BYTES, pieces=1))
 
 
 def fill_world(world: StoredWorld) -> StoredWorld:
@@ -87,7 +86,7 @@ def fill_world(world: StoredWorld) -> StoredWorld:
     for _ in range(15):
         world.ack_next("orders")
     world.settle_down()
-    compact(world.store, world.compactable()[0])
+    world.compact(world.compactable()[0])
     _leave_settled_marks(world)
     # A long queue pages out even these; a restart drops them.
     for number in range(100, 106):

@@ -23,7 +23,6 @@ from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
 from warren.broker.vhost.vhost import VHost
 from warren.store.chores import Chore, SyncJob
-from warren.store.compaction import compact, sparse_segment
 from warren.store.log import LogStore
 from warren.store.recovery import recover
 from warren.store.segment import Segment
@@ -79,12 +78,15 @@ class StoredWorld:
         load_rows: int = 2,
         now: int = START,
         units: int = UNITS,
+        pieces: int = 4,
     ) -> None:
-        """With few `units` a turn, what is done in pieces is interrupted as well."""
+        """With few `units` a turn, what is done in pieces is interrupted as well. A segment is rewritten in so many."""
         self.disk = disk
         self.store: LogStore = recover(disk, segment_bytes)
         self.store.head_entries = head_entries
         self.store.load_rows = load_rows
+        self.store.upkeep.compaction.piece_bytes = segment_bytes // pieces
+        self.store.upkeep.compaction.piece_moves = units
         self.host = LoggingHost()
         self.recorder = QueueRecorder(definitions or {})
         self.node = Node(self.host, Settings(), self.recorder, self.store, now)
@@ -115,6 +117,7 @@ class StoredWorld:
             self.store.load_rows,
             self.node.now if now is None else now,
             self.node.errands.budget.units,
+            self.store.segment_bytes // self.store.upkeep.compaction.piece_bytes,
         )
 
     # -- queues ----------------------------------------------------------------------------------------------------
@@ -196,9 +199,7 @@ class StoredWorld:
 
     def sync_done(self, job: SyncJob) -> None:
         self.store.sync_done(job)
-        sparse = sparse_segment(self.store)
-        if sparse is not None:
-            compact(self.store, sparse)
+        self.store.upkeep.compaction.begin_if_sparse()
 
     def chore(self) -> bool:
         chore: Chore | None = self.store.next_chore()
@@ -220,6 +221,20 @@ class StoredWorld:
         self.store.write()
         if self.store.is_named:
             self.store.roll()
+
+    def compact(self, segment: Segment) -> None:
+        """All of it, with whatever else the thread has to do before."""
+        self.begin_compaction(segment)
+        self.end_compaction()
+
+    def begin_compaction(self, segment: Segment) -> None:
+        self.end_compaction()
+        if segment in self.compactable():
+            self.store.upkeep.compaction.begin(segment)
+
+    def end_compaction(self) -> None:
+        while self.store.upkeep.compaction.is_under_way():
+            assert self.chore()
 
     def compactable(self) -> list[Segment]:
         return [one for one in self.store.segments.values() if one.indexed and not one.busy and one.live > 0]

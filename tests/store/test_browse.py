@@ -12,7 +12,6 @@ from tests.store.test_log_store import after_kill, fill
 from warren.broker.operate import relocate
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.queue import Queue
-from warren.store.compaction import compact
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_many_go_in_any_order_over_compaction_and_restarts(world: StoredWorld) -
             assert relocate.drop(queue, entry.sequence)
         world.settle_down()
         for segment in world.compactable()[:1]:
-            compact(world.store, segment)
+            world.compact(segment)
         world.settle_down()
         assert browsed(queue) == left
         world = after_kill(world)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
-from warren.store.compaction import compact
 
 
 def browsed(world: StoredWorld, first: int, limit: int = 10_000) -> list[tuple[int, str]]:
@@ -56,7 +55,7 @@ def test_a_backlog_on_disk_is_browsed_and_settled_as_a_list_would_be(seed: int) 
         elif action == "rest":
             world.settle_down()
             for segment in world.compactable()[:1]:
-                compact(world.store, segment)
+                world.compact(segment)
         elif action == "restart" and step % 5 == 0:
             world.settle_down()
             world = world.restarted(world.disk.lose_all())

@@ -7,7 +7,6 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld, body_in
 from warren.store.chores import Chore, DeleteChore
-from warren.store.compaction import compact
 
 FILLER = "." * 100
 
@@ -114,7 +113,7 @@ def test_what_is_held_while_compaction_moves_it_can_be_acked(world: StoredWorld)
     held = [world.get("q") for _ in range(4)]
     world.settle_down()
     for segment in world.compactable():
-        compact(world.store, segment)
+        world.compact(segment)
     world.settle_down()
     for entry in held:
         assert entry is not None

@@ -9,7 +9,6 @@ import pytest
 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
-from warren.store.compaction import compact
 from warren.store.inspect import check, dump
 from warren.store.segment import index_name, segment_name
 
@@ -132,7 +131,7 @@ def test_counts_stay_when_messages_are_moved() -> None:
     world.roll()
     world.settle_down()
     world = power_cut(world)
-    compact(world.store, world.compactable()[0])
+    world.compact(world.compactable()[0])
     give_back(world)
     world.settle_down()
     assert counts(world) == {"m0": 3} | {f"m{number}": 0 for number in range(1, 6)}

@@ -12,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
 from warren.broker.queue.entry import Entry
-from warren.store.compaction import compact
 
 # Only the second counts what comes back.
 QUEUES = ("one", "two")
@@ -116,7 +115,7 @@ class StoreMachine(RuleBasedStateMachine):
     def compact(self, pick: int) -> None:
         segments = self.world.compactable()
         if segments:
-            compact(self.world.store, segments[pick % len(segments)])
+            self.world.compact(segments[pick % len(segments)])
 
     @rule()
     def restart(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
-from warren.store.compaction import compact
 from warren.store.log import LogStore
 from warren.store.segment import segment_name
 
@@ -92,9 +91,9 @@ def test_what_is_moved_is_something_to_sync() -> None:
     segment = world.store.active
     world.ack_next("q")
     world.roll()
-    world.sync()
+    world.settle_down()
     position = world.store.position
-    compact(world.store, segment)
+    world.compact(segment)
     assert world.store.position > position
     world.settle_down()
     assert world.restarted(world.disk.kill()).drain("q") == ["m2"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from errno import EIO
+
 from mypy_extensions import i64
 
 from warren.store.disk import Disk
@@ -83,3 +85,21 @@ class DeleteChore(SegmentChore):
             if name in names:
                 disk.remove(name)
         disk.sync_directory()
+
+
+class PieceChore(SegmentChore):
+    """Read a piece of a segment that is being rewritten; its file is open, and stays so as long as it is busy."""
+
+    def __init__(self, segment: Segment, offset: i64, size: i64) -> None:
+        super().__init__(0, segment)
+        self.offset: i64 = offset
+        self.size: i64 = size
+        # None when the disk says that it cannot: that may pass, so nothing is given up for it.
+        self.data: bytes | None = None
+
+    def run(self, disk: Disk) -> None:
+        try:
+            self.data = disk.read(self.segment.handle, self.size, self.offset)
+        except OSError as error:
+            if error.errno != EIO:
+                raise

@@ -41,8 +41,9 @@ class PendingRecords:
         self._places = BytesWriter()
         self._place_lanes: list[Lane] = []
         self._place_entries: list[Entry] = []
-        # While a segment is compacted: where the moved entries of each lane go.
-        self._moved_runs: dict[Lane, list[LaneRun]] = {}
+        # While a piece of a segment is moved: the runs of each lane that it joins, and whose entries it moved.
+        self._moved_runs: dict[Lane, list[LaneRun]] | None = None
+        self._moved_lanes: dict[Lane, bool] = {}
         self._out = BytesWriter()
         self._settled = BytesWriter()
         self._watermarks: dict[Lane, bool] = {}
@@ -69,27 +70,32 @@ class PendingRecords:
         self._place_entries.append(entry)
         return changes
 
-    def begin_moving(self) -> None:
+    def begin_moving(self, runs: dict[Lane, list[LaneRun]]) -> None:
+        """What comes until end_moving joins these runs of the same segment, and not those of what is published."""
         self.finish_record()
-        self._moved_runs = {}
+        self._moved_runs = runs
 
     def move(self, lane: Lane, entry: Entry, moved_from: i64) -> i64:
         """Compaction: the same place in the lane at another address."""
-        if lane not in self._moved_runs:
-            self._moved_runs[lane] = []
+        self._moved_lanes[lane] = True
         changes = self.place(lane, entry, moved_from)
         # The move settles the old place, for whoever reads this segment's index instead of its records.
         write_i64_be(self.segment.settled_here, moved_from)
         return changes
 
-    def end_moving(self) -> dict[Lane, list[LaneRun]]:
+    def end_moving(self) -> list[Lane]:
+        """Whose entries were moved."""
         self.finish_record()
-        moved, self._moved_runs = self._moved_runs, {}
-        return moved
+        self._moved_runs = None
+        lanes = list(self._moved_lanes)
+        self._moved_lanes.clear()
+        return lanes
 
-    def _moved_run(self, lane: Lane, sequence: i64) -> LaneRun:
-        """Rows of a run ascend: where the sequence falls back, another begins."""
-        runs = self._moved_runs[lane]
+    def _run_of(self, lane: Lane, sequence: i64) -> LaneRun:
+        if self._moved_runs is None:
+            return self.segment.open_run(lane.number)
+        runs = self._moved_runs.setdefault(lane, [])
+        # Rows of a run ascend: where the sequence falls back, another begins.
         if not runs or sequence < runs[-1].last_sequence:
             run = LaneRun(lane.number)
             self.segment.runs.append(run)
@@ -121,8 +127,7 @@ class PendingRecords:
         for index in range(count):
             lane = self._place_lanes[index]
             entry = self._place_entries[index]
-            run = self._moved_run(lane, entry.sequence) if self._moved_runs else segment.open_run(lane.number)
-            run.add(
+            self._run_of(lane, entry.sequence).add(
                 entry.sequence,
                 entry.expires_at,
                 offset,

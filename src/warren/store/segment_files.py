@@ -23,9 +23,7 @@ class SegmentFiles:
 
     def read(self, segment: Segment, offset: i64, size: i64) -> bytes | None:
         """None when the disk says that it cannot: that may pass, so nothing is given up for it."""
-        if segment.handle < 0:
-            segment.handle = self._open_file(segment_name(segment.number))
-            self.opened(segment)
+        self.open_log(segment)
         try:
             return self._disk.read(segment.handle, size, offset)
         except OSError as error:
@@ -44,6 +42,11 @@ class SegmentFiles:
             self.opened(segment)
         return self._disk.read(segment.index_handle, (last - first) * ROW_SIZE, run.index_offset + first * ROW_SIZE)
 
+    def open_log(self, segment: Segment) -> None:
+        if segment.handle < 0:
+            segment.handle = self._open_file(segment_name(segment.number))
+            self.opened(segment)
+
     def _open_file(self, name: str) -> int:
         try:
             return self._disk.open(name)
@@ -51,9 +54,13 @@ class SegmentFiles:
             if error.errno not in OUT_OF_DESCRIPTORS or not self._open:
                 raise
         # Ours can be opened again; whatever took the others cannot wait as well as we can.
-        for segment in list(self._open.values()):
+        for segment in self._idle():
             self.close(segment)
         return self._disk.open(name)
+
+    def _idle(self) -> list[Segment]:
+        """Those whose files the thread that syncs does not read at this moment."""
+        return [segment for segment in self._open.values() if not segment.busy]
 
     def opened(self, segment: Segment) -> None:
         """What has an index is durable and only read: its files may be closed, and opened again, at any time."""
@@ -61,9 +68,9 @@ class SegmentFiles:
             return
         self._open[segment.number] = segment
         if len(self._open) > _OPEN_FILES_MAX:
-            oldest = next(iter(self._open))
-            if self._open[oldest] is not segment:
-                self.close(self._open.pop(oldest))
+            idle = self._idle()
+            if idle and idle[0] is not segment:
+                self.close(idle[0])
 
     def close(self, segment: Segment) -> None:
         self._open.pop(segment.number, None)

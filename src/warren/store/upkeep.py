@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.store.chores import Chore, DeleteChore, IndexChore, SegmentChore, SettledChore
+from warren.store.chores import Chore, DeleteChore, IndexChore, PieceChore, SegmentChore, SettledChore
+from warren.store.compaction import Compaction
 from warren.store.index import encode_index, encode_settled
 from warren.store.returned import NOTE_SIZE
 from warren.store.segment import MARKS_IN_FILE, SPARSE, Segment
@@ -22,6 +23,7 @@ class Upkeep:
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self.chores: list[Chore] = []
+        self.compaction = Compaction(store)
 
     def want_index(self, segment: Segment) -> None:
         data, offsets = encode_index(segment)
@@ -101,6 +103,10 @@ class Upkeep:
         store = self._store
         segment = chore.segment
         segment.busy = False
+        if isinstance(chore, PieceChore):
+            self.compaction.go_on(chore)
+            if self.compaction.is_under_way():
+                return
         if isinstance(chore, IndexChore):
             segment.indexed = True
             for run, offset in zip(segment.runs, chore.offsets, strict=True):

@@ -27,6 +27,7 @@ class Stop(Enum):
     END = "all of it was read"
     UNWRITTEN = "nothing but zeros follows"
     DAMAGED = "no record follows the damage"
+    CUT = "the next record is not whole in this part of the file"
 
 
 class RecordWalk:
@@ -35,6 +36,10 @@ class RecordWalk:
         number, or a stream file's file_seed."""
         self.data = data
         self._seed: i64 = seed
+        # Where the data stands in its file, and whether more of the file follows. If so the walk ends at the first
+        # record that is not whole: only what follows can tell whether that is damage.
+        self.base: i64 = 0
+        self.is_part = False
         self._until: i64 = min(until, len(data))
         # The record that was reached last is at [at, end); the next one is looked for where it ends.
         self.at: i64 = start
@@ -50,11 +55,14 @@ class RecordWalk:
     def next(self) -> bool:
         """Go to the next whole record; False when there is none, and then `stop` says why."""
         while self.end < self._until:
-            end = record_at(self.data, self.end, self._seed, self.end)
+            end = record_at(self.data, self.end, self._seed, self.base + self.end)
             if end >= 0:
                 self.at = self.end
                 self.end = end
                 return True
+            if self.is_part:
+                self.stop = Stop.CUT
+                return False
             self._pass_damage()
         return False
 
@@ -64,7 +72,7 @@ class RecordWalk:
         if is_unwritten(self.data, start):
             self.stop = Stop.UNWRITTEN
         else:
-            following = next_record(self.data, start + 1, self._seed)
+            following = next_record(self.data, start + 1, self._seed, self.base)
             if following < 0:
                 self.stop = Stop.DAMAGED
         if following < 0:

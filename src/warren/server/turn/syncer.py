@@ -17,7 +17,6 @@ from queue import SimpleQueue
 from typing import Final, Protocol
 
 from warren.store.chores import Chore, SyncJob
-from warren.store.compaction import compact, sparse_segment
 from warren.store.log import LogStore
 
 # Seconds that a sync may take, and how many in a row must have, before the loop waits for one.
@@ -121,6 +120,7 @@ class Syncer:
 
     async def finish(self) -> None:
         """Until everything written is durable."""
+        self._store.upkeep.compaction.is_ending = True
         while self.kick():
             pass
         await self._idle.wait()
@@ -179,6 +179,4 @@ class Syncer:
     def _synced(self, job: SyncJob, seconds: float) -> None:
         self._quick = self._quick + 1 if seconds < QUICK else 0
         self._store.sync_done(job)
-        sparse = sparse_segment(self._store)
-        if sparse is not None:
-            compact(self._store, sparse)
+        self._store.upkeep.compaction.begin_if_sparse()
