@@ -17,6 +17,8 @@ from warren.broker.publish.x_death import Address
 from warren.broker.queue.deadletter import LINE_LETTERS
 from warren.broker.queue.errands import UNITS, Budget, Errand
 from warren.broker.queue.fifo import HAND_OUT
+from warren.broker.queue.outlet import CLOSING
+from warren.broker.rules.access import User
 from warren.broker.rules.policies import POLICY
 
 MANY = 30_000
@@ -169,7 +171,55 @@ def lose_a_connection_with_queues(world: World, channel: ChannelClient) -> Calla
     return lambda: not world.vhost.queues
 
 
+def strangers(world: World, vhost: str = "/") -> list[ChannelClient]:
+    """A hundred connections of a user, each with a consumer."""
+    administer.put_user(world.node, User("passer-by", "passer-by", "plain", [], {}))
+    administer.set_permission(world.node, "passer-by", vhost, ".*", ".*", ".*")
+    found = [world.connect("passer-by", vhost).channel() for _ in range(100)]
+    for channel in found:
+        channel.declare("q")
+        channel.consume("q")
+    return found
+
+
+def are_closed(clients: list[ChannelClient], reason: str) -> bool:
+    return all(client.client.connection.stage == CLOSING for client in clients) and all(
+        client.client.expect_close() == (320, f"CONNECTION_FORCED - {reason}") for client in clients
+    )
+
+
+def delete_a_user(world: World, channel: ChannelClient) -> Callable[[], bool]:
+    clients = strangers(world)
+    administer.delete_user(world.node, "passer-by")
+    return lambda: are_closed(clients, "user 'passer-by' is deleted")
+
+
+def close_the_connections_of_a_user(world: World, channel: ChannelClient) -> Callable[[], bool]:
+    clients = strangers(world)
+    administer.close_connections_of(world.node, "passer-by", "enough")
+    return lambda: are_closed(clients, "enough")
+
+
+def delete_a_vhost_with_connections(world: World, channel: ChannelClient) -> Callable[[], bool]:
+    vhost = world.node.add_vhost("full")
+    clients = strangers(world, "full")
+    administer.delete_vhost(world.node, "full")
+    return lambda: (
+        "full" not in world.node.vhosts and not vhost.queues and are_closed(clients, "vhost 'full' is deleted")
+    )
+
+
+def withdraw_permissions(world: World, channel: ChannelClient) -> Callable[[], bool]:
+    clients = strangers(world)
+    administer.clear_permission(world.node, "passer-by", "/")
+    return lambda: not any(client.client.connection.channels[1].consumers for client in clients)
+
+
 WORK = [
+    delete_a_user,
+    close_the_connections_of_a_user,
+    delete_a_vhost_with_connections,
+    withdraw_permissions,
     purge,
     purge_priorities,
     delete,

@@ -19,6 +19,7 @@ from tests.broker.test_errands import (
     holding,
     much_bound,
     publish_numbers,
+    strangers,
     three_dying,
     turns_of,
     wide_exchange,
@@ -46,13 +47,14 @@ from warren.broker.queue.held import Return, Settlement
 from warren.broker.queue.limits import Trim
 from warren.broker.queue.schedule import schedule_of
 from warren.broker.queue.settling import Dropping, Purge, Settling
+from warren.broker.session.expulsion import ConnectionSweep, Expulsion, Revocation
 from warren.broker.vhost.sweeps import PolicySweep, QueueSweep, Removal, Sweep
 from warren.broker.watch.own_messages import OwnMessages
 from warren.management.pieces import NextTurn
 from warren.store.removal import LaneRemoval
 
 # What others are made of, and nobody begins.
-BASES = {Errand, Settling, Purge, Settlement, Sweep}
+BASES = {ConnectionSweep, Errand, Settling, Purge, Settlement, Sweep}
 # Parts of others, which fail with those: a letter with its line, a copy with the line of the broker's own messages.
 PARTS = {Funeral, FanOut}
 # Nothing is done in these that could fail, or that anybody would miss: it is memory that goes anyway.
@@ -378,11 +380,23 @@ def delete_vhost(world: World) -> None:
     administer.delete_vhost(world.node, "full")
 
 
+def delete_user(world: World) -> None:
+    strangers(world)
+    administer.delete_user(world.node, "passer-by")
+
+
+def clear_permission(world: World) -> None:
+    strangers(world)
+    administer.clear_permission(world.node, "passer-by", "/")
+
+
 SWEPT: dict[type[Errand], Callable[[World], None]] = {
     PolicySweep: set_policy,
     Removal: remove_queue,
     QueueSweep: lose_a_connection,
     VHostSweep: delete_vhost,
+    Expulsion: delete_user,
+    Revocation: clear_permission,
 }
 
 

@@ -1,6 +1,7 @@
 """The stall hunter: everything that does work in proportion to something, on a broker that has very much of it.
 
-    python -m tests.faults.stalls [--queues 50000] [--bindings 100000] [--messages 3000000] [--only NAME] [--json FILE]
+    python -m tests.faults.stalls [--queues 50000] [--bindings 100000] [--messages 3000000]
+        [--connections 10000] [--only NAME] [--json FILE]
 
 The longest turn of the loop is told for each, in milliseconds of the loop's own thread: what other processes of the
 machine do is not counted, and neither is waiting for the disk. Every method of AMQP and every route of the API is
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import resource
 import socket
 import sys
 import tempfile
@@ -63,9 +65,9 @@ class Watch:
 class Client:
     """A connection with one channel."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, user: str = "guest") -> None:
         self.socket = socket.create_connection((broker.host, broker.port), PATIENCE)
-        self.session = Session(Credentials("guest", "guest"))
+        self.session = Session(Credentials(user, user))
         self.socket.sendall(self.session.greet())
         while not self.session.is_open:
             self.socket.sendall(self.session.answer(self._next()))
@@ -94,8 +96,10 @@ class Client:
 
 
 class Hunter:
-    def __init__(self, queues: int, bindings: int, messages: int, folder: Path) -> None:
-        self.queues, self.bindings, self.messages = queues, bindings, messages
+    def __init__(self, queues: int, bindings: int, messages: int, connections: int, folder: Path) -> None:
+        self.queues, self.bindings, self.messages, self.connections = queues, bindings, messages, connections
+        allow_descriptors(2 * connections + 1000)
+        self.crowd: list[Client] = []
         self.broker = Broker(http=True, data_dir=str(folder), login_failures_max=0)
         self.broker.start()
         self.client = Client(self.broker)
@@ -131,6 +135,21 @@ class Hunter:
         # An answer to what comes last says that all of it is there.
         sender.call(methods.QueueDeclare(queue=queue, passive=True))
         sender.close()
+
+    def gather(self) -> None:
+        """Very many connections of one user, each with a consumer."""
+        self.ask("PUT", "/api/users/crowd", {"password": "crowd", "tags": ""}, 201)
+        self.ask("PUT", "/api/permissions/%2F/crowd", {"configure": "", "write": "", "read": ".*"}, 201)
+        self.crowd = [Client(self.broker, "crowd") for _ in range(self.connections)]
+        for client in self.crowd:
+            client.call(methods.BasicConsume(queue="q000000"))
+
+    def disperse(self) -> None:
+        for client in self.crowd:
+            client.close()
+        self.crowd = []
+        self.until(lambda node: not any(connection.user == "crowd" for connection in node.connections.values()))
+        self.ask("DELETE", "/api/users/crowd", None, 204)
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -194,6 +213,13 @@ class Hunter:
     def stop(self) -> None:
         self.client.close()
         self.broker.stop()
+
+
+def allow_descriptors(count: int) -> None:
+    """Both ends of every connection are in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(count, hard)))
 
 
 def forget_most(node: Node) -> None:
@@ -348,6 +374,29 @@ def nack_to_dead(hunter: Hunter) -> None:
     consumer.close()
 
 
+def with_crowd(act: Callable[[Hunter], object]) -> Callable[[Hunter], object]:
+    def probe(hunter: Hunter) -> None:
+        hunter.gather()
+        hunter.watch.worst = 0.0
+        act(hunter)
+        worst = hunter.watch.worst
+        hunter.disperse()
+        hunter.watch.worst = worst
+
+    return probe
+
+
+def lose_crowd(hunter: Hunter) -> None:
+    for client in hunter.crowd:
+        client.close()
+    hunter.until(lambda node: len(node.connections) < hunter.connections)
+
+
+def delete_user(hunter: Hunter) -> None:
+    hunter.ask("DELETE", "/api/users/crowd", None, 204)
+    hunter.ask("PUT", "/api/users/crowd", {"password": "crowd", "tags": ""}, 201)
+
+
 def evil_expression(hunter: Hunter) -> None:
     hunter.ask("GET", "/api/queues?page=1&use_regex=true&name=" + "(%3F%3D.*a.*a.*q)" * 40)
 
@@ -378,7 +427,17 @@ PROBES: Final[dict[str, Callable[[Hunter], object]]] = {
     "GET /api/bindings/{vhost}": get("/api/bindings/%2F"),
     "GET /api/bindings/{vhost}/e/{source}/{kind}/{destination}": get("/api/bindings/%2F/e/many/q/q000000"),
     "GET /api/exchanges": get("/api/exchanges"),
-    "GET /api/consumers": get("/api/consumers"),
+    "GET /api/consumers": with_crowd(get("/api/consumers")),
+    "GET /api/connections": with_crowd(get("/api/connections")),
+    "GET /api/channels": with_crowd(get("/api/channels")),
+    "DELETE /api/connections/username/{user}": with_crowd(
+        lambda hunter: hunter.ask("DELETE", "/api/connections/username/crowd", None, 204)
+    ),
+    "DELETE /api/permissions/{vhost}/{user}": with_crowd(
+        lambda hunter: hunter.ask("DELETE", "/api/permissions/%2F/crowd", None, 204)
+    ),
+    "DELETE /api/users/{user}": with_crowd(delete_user),
+    "time: all clients vanish": with_crowd(lose_crowd),
     "GET /api/overview": get("/api/overview"),
     "GET /api/vhosts": get("/api/vhosts"),
     "GET /api/vhosts/{vhost}": get("/api/vhosts/%2F"),
@@ -449,8 +508,8 @@ CONSTANT: Final[dict[str, str]] = {
     "the way of one that is hunted": """
         basic.consume basic.recover-async channel.close
         GET:/api/queues/detailed GET:/api/exchanges/{vhost} GET:/api/consumers/{vhost} GET:/metrics/detailed
-        GET:/api/connections GET:/api/vhosts/{vhost}/connections GET:/api/connections/username/{user}
-        GET:/api/connections/{name}/channels GET:/api/channels GET:/api/vhosts/{vhost}/channels
+        GET:/api/vhosts/{vhost}/connections GET:/api/connections/username/{user}
+        GET:/api/connections/{name}/channels GET:/api/vhosts/{vhost}/channels
         GET:/api/queues/{vhost}/{name}
         DELETE:/api/queues/{vhost}/{name} DELETE:/api/exchanges/{vhost}/{name}
         DELETE:/api/policies/{vhost}/{name} DELETE:/api/operator-policies/{vhost}/{name}
@@ -458,9 +517,6 @@ CONSTANT: Final[dict[str, str]] = {
         POST:/api/queues/{vhost}/{name}/redrive
         GET:/api/scheduled GET:/api/scheduled/{vhost} GET:/api/scheduled/{vhost}/{name}
         GET:/api/traces DELETE:/api/traces""",
-    # Known, and not done in pieces.
-    "in proportion to who is connected": """
-        DELETE:/api/connections/username/{user} DELETE:/api/users/{user} DELETE:/api/permissions/{vhost}/{user}""",
 }
 
 
@@ -469,6 +525,7 @@ class Report:
     queues: int
     bindings: int
     messages: int
+    connections: int
     worst_ms: float = 0.0
     worst: str = ""
     over_goal: dict[str, float] = field(default_factory=dict)
@@ -477,9 +534,9 @@ class Report:
     units: dict[str, int] = field(default_factory=dict)
 
 
-def hunt(queues: int, bindings: int, messages: int, only: str | None = None) -> Report:
+def hunt(queues: int, bindings: int, messages: int, connections: int, only: str | None = None) -> Report:
     with tempfile.TemporaryDirectory(prefix="warren-stalls-") as folder:
-        hunter = Hunter(queues, bindings, messages, Path(folder))
+        hunter = Hunter(queues, bindings, messages, connections, Path(folder))
         try:
             hunter.furnish()
             hunter.hunt(only)
@@ -488,7 +545,7 @@ def hunt(queues: int, bindings: int, messages: int, only: str | None = None) -> 
     turns = hunter.turns
     worst = max(turns, key=lambda name: turns[name])
     over = {name: turn for name, turn in turns.items() if turn > GOAL_MS}
-    return Report(queues, bindings, messages, turns[worst], worst, over, turns, hunter.units)
+    return Report(queues, bindings, messages, connections, turns[worst], worst, over, turns, hunter.units)
 
 
 def main() -> None:
@@ -496,13 +553,14 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=50_000)
     parser.add_argument("--bindings", type=int, default=100_000)
     parser.add_argument("--messages", type=int, default=3_000_000)
+    parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--only", help="probes whose names have this in them")
     parser.add_argument("--json", type=Path, help="write the report to this file, too")
     options = parser.parse_args()
     sys.setswitchinterval(0.0005)
     # As `warren serve` does.
     spare_everyone()
-    report = hunt(options.queues, options.bindings, options.messages, options.only)
+    report = hunt(options.queues, options.bindings, options.messages, options.connections, options.only)
     tell(asdict(report), options.json)
     sys.exit(report.worst_ms > LIMIT_MS)
 

@@ -43,7 +43,7 @@ def test_every_method_and_every_route_is_hunted_or_said_to_be_constant() -> None
 
 def test_everything_that_is_hunted_answers_and_counts_what_it_costs() -> None:
     """In units, which are the same on every machine."""
-    report = hunt(200, 400, 3000)
+    report = hunt(200, 400, 3000, 100)
     assert set(report.turns) == set(PROBES)
     # A turn takes its units and what the last piece was more than was left; a piece is far less than a turn.
     assert {name: units for name, units in report.units.items() if units > UNITS * 3 // 2} == {}
@@ -62,7 +62,7 @@ def test_a_turn_that_takes_long_is_found() -> None:
     """The negative control: who holds the loop is told by name."""
     PROBES["hog"] = lambda hunter: hunter.broker.call(lambda node: node.errands.add(Hog()))
     try:
-        report = hunt(10, 10, 100, "hog")
+        report = hunt(10, 10, 100, 0, "hog")
     finally:
         del PROBES["hog"]
     assert report.worst == "hog"

@@ -24,6 +24,7 @@ from warren.broker.queue.schedule import Schedule, arrived
 from warren.broker.queue.store import Store
 from warren.broker.rules.access import User
 from warren.broker.session.connection import Connection
+from warren.broker.session.expulsion import Expulsion
 from warren.broker.session.guard import (
     GuardedExchangeDecorator,
     GuardedInterceptor,
@@ -167,9 +168,6 @@ class Node(House):
         vhost = self.vhosts.get(name)
         if vhost is None:
             return False
-        for connection in list(self.connections.values()):
-            if connection.vhost is vhost:
-                connection.close_by_admin(f"vhost '{name}' is deleted")
         self.errands.begin(VHostSweep(self, vhost), None)
         return True
 
@@ -256,15 +254,26 @@ class Release(FanOut):
 
 
 class VHostSweep(QueueSweep):
-    """First the queues, then the exchanges, then the virtual host itself."""
+    """First its connections, then the queues, then the exchanges, then the virtual host itself."""
 
     def __init__(self, node: Node, vhost: VHost) -> None:
         super().__init__(vhost, list(vhost.queues.values()), list(vhost.exchanges.values()))
         self._node = node
+        connections = [connection for connection in node.connections.values() if connection.vhost is vhost]
+        self._expulsion: Expulsion | None = Expulsion(node, connections, f"vhost '{vhost.name}' is deleted")
 
     def sweep(self, budget: Budget) -> bool:
+        if self._expulsion is not None:
+            if not self._expulsion.step(budget):
+                return False
+            self._expulsion = None
         if not super().sweep(budget):
             return False
         if self._node.vhosts.get(self.vhost.name) is self.vhost:
             self._node.vhost_swept(self.vhost)
         return True
+
+    def failed(self) -> bool:
+        if self._expulsion is not None:
+            self._expulsion.failed()
+        return super().failed()

@@ -9,6 +9,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from warren.amqp.fields import plain_table
+from warren.broker.operate.administer import close_connections_of
 from warren.broker.session.connection import Connection
 from warren.management import channels
 from warren.management.calls import Call, done, route
@@ -84,9 +85,7 @@ async def close_of_user(call: Call) -> Response:
     """Close all connections of a user."""
     name = call.path("user")
     call.check_owner(name, call.user.is_administrator())
-    for connection in call.connections():
-        if connection.user == name:
-            connection.close_by_admin(call.request.headers.get("x-reason", DEFAULT_REASON))
+    close_connections_of(call.node, name, call.request.headers.get("x-reason", DEFAULT_REASON))
     return done()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from warren.broker.rules.access import USER_LIMITS, User, UserError
 from warren.broker.rules.policies import OPERATOR_POLICY, POLICY, Policy, ValidationFailed, parse
+from warren.broker.session.expulsion import Expulsion, Revocation
 from warren.broker.terms import erlang_pairs, erlang_term
 from warren.broker.vhost.shapes import parameter_item, permission_item, topic_permission_item, user_item, vhost_item
 from warren.errors import WarrenError
@@ -65,11 +66,14 @@ def delete_user(node: Node, name: str) -> bool:
         return False
     node.unrecord("user", (name,))
     node.events.done("user.deleted", {"name": name})
-    for connection in list(node.connections.values()):
-        if connection.user == name:
-            connection.close_by_admin(f"user '{name}' is deleted")
-    node.wake()
+    close_connections_of(node, name, f"user '{name}' is deleted")
     return True
+
+
+def close_connections_of(node: Node, user: str, reason: str) -> None:
+    connections = [connection for connection in node.connections.values() if connection.user == user]
+    node.errands.begin(Expulsion(node, connections, reason), None)
+    node.wake()
 
 
 def set_user_limits(node: Node, name: str, limits: dict[str, object]) -> None:
@@ -121,12 +125,12 @@ def clear_topic_permissions(node: Node, user: str, vhost: str) -> None:
 
 
 def _cancel_unreadable(node: Node, user: str, vhost: str) -> None:
-    """A consumer must not outlive the right to read."""
-    for connection in node.connections.values():
-        if connection.user != user or connection.vhost is None or connection.vhost.name != vhost:
-            continue
-        for channel in list(connection.channels.values()):
-            channel.cancel_unreadable()
+    connections = [
+        connection
+        for connection in node.connections.values()
+        if connection.user == user and connection.vhost is not None and connection.vhost.name == vhost
+    ]
+    node.errands.begin(Revocation(node, connections), None)
     node.wake()
 
 

@@ -1,4 +1,5 @@
-"""What one request does to all that is in a virtual host: policies matched anew, queues that go with what they are in.
+"""What one request does to all that is in a virtual host: policies matched anew, queues that go with what they are in;
+and, in session/expulsion.py, to all who are connected.
 
 In pieces. Until the last is done `Realm.sweeping` says so, and requests that began one are not answered.
 """
@@ -14,6 +15,7 @@ from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.queue import Queue
 
 if TYPE_CHECKING:
+    from warren.broker.vhost.realm import Realm
     from warren.broker.vhost.vhost import VHost
 
 # What it costs to delete a queue, to unbind it, and to match a name with no policy and with each.
@@ -24,22 +26,22 @@ _MATCH_UNITS: Final[i64] = 2
 
 
 class Sweep(Errand):
-    def __init__(self, vhost: VHost) -> None:
+    def __init__(self, realm: Realm) -> None:
         super().__init__()
-        self.vhost = vhost
-        vhost.node.sweeping += 1
+        self._realm = realm
+        realm.sweeping += 1
 
     def step(self, budget: Budget) -> bool:
         if not self.sweep(budget):
             return False
-        self.vhost.node.sweeping -= 1
+        self._realm.sweeping -= 1
         return True
 
     def sweep(self, budget: Budget) -> bool:
         raise NotImplementedError
 
     def failed(self) -> bool:
-        self.vhost.node.sweeping -= 1
+        self._realm.sweeping -= 1
         return True
 
 
@@ -47,7 +49,8 @@ class PolicySweep(Sweep):
     """`changed` is the policy that was set, empty when one was deleted; without it nobody is told."""
 
     def __init__(self, vhost: VHost, changed: dict[str, object] | None) -> None:
-        super().__init__(vhost)
+        super().__init__(vhost.node)
+        self.vhost = vhost
         self._changed = changed
         self._exchanges = list(vhost.exchanges.values())
         self._queues = list(vhost.queues.values())
@@ -74,7 +77,8 @@ class Removal(Sweep):
     """
 
     def __init__(self, vhost: VHost, destination: Destination) -> None:
-        super().__init__(vhost)
+        super().__init__(vhost.node)
+        self.vhost = vhost
         self.destination = destination
 
     def sweep(self, budget: Budget) -> bool:
@@ -101,7 +105,8 @@ class QueueSweep(Sweep):
     """Delete these queues, then these exchanges."""
 
     def __init__(self, vhost: VHost, queues: list[Queue], exchanges: list[Exchange]) -> None:
-        super().__init__(vhost)
+        super().__init__(vhost.node)
+        self.vhost = vhost
         self._left: list[Destination] = [*queues, *exchanges]
         self._left.reverse()
         self._removal: Removal | None = None
