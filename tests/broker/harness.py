@@ -209,7 +209,7 @@ def put_policy(
 ) -> None:
     """Without telling the vhost, which applies it when it is asked to."""
     rule = {"pattern": pattern, "definition": definition, "priority": priority, "apply-to": apply_to}
-    policies.put(parse(kind, policies.vhost, name, rule, {}))
+    policies.put(parse(kind, "/", name, rule, {}))
 
 
 class World:

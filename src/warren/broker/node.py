@@ -91,10 +91,6 @@ class Node(House):
         """The end of a turn."""
         turns.flush(self)
 
-    def release_synced(self) -> None:
-        """The store has made something durable."""
-        turns.release_synced(self)
-
     # -- connections -----------------------------------------------------------------------------------------------
 
     def connect(

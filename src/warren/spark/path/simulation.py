@@ -132,7 +132,6 @@ class Reading:
     """What was appended to a stream: it tells nobody, so it is read."""
 
     def __init__(self, stream: Stream) -> None:
-        self.stream = stream
         self.cursor = stream.log.cursor(0)
         # What earlier batches have appended.
         self.before = 0

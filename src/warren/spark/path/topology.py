@@ -22,7 +22,6 @@ from warren.broker.queue.store import Store
 from warren.broker.rules.hashing import SHA256
 from warren.broker.session.interceptors import PUBLISH
 from warren.broker.settings import Settings
-from warren.broker.stream.stream import Stream
 from warren.broker.world import Host
 from warren.errors import WarrenError
 from warren.plugins import install
@@ -79,10 +78,6 @@ class Topology:
     def queues(self) -> list[Name]:
         """(vhost, queue); the place in this list is the queue's number."""
         return [name_of_queue(queue) for queue in queues_of(self.sample)]
-
-    @cached_property
-    def streams(self) -> frozenset[Name]:
-        return frozenset(name_of_queue(queue) for queue in queues_of(self.sample) if isinstance(queue, Stream))
 
     @cached_property
     def exchanges(self) -> list[Name]:
