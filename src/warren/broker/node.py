@@ -22,7 +22,6 @@ from warren.broker.queue.outlet import CLOSED, RUNNING
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, arrived
 from warren.broker.queue.store import Store
-from warren.broker.rules.access import User
 from warren.broker.session.connection import Connection
 from warren.broker.session.guard import (
     GuardedExchangeDecorator,
@@ -189,14 +188,6 @@ class Node(House):
             "tracing": vhost.tracing,
             "cluster_state": {self.settings.node_name: "running"},
         }
-
-    def bootstrap(self, algorithm: str, password_hash: str) -> None:
-        """A first start: the default vhost and the default user, who may do everything there."""
-        settings = self.settings
-        self.add_vhost(settings.default_vhost)
-        user = User(settings.default_user, password_hash, algorithm, ["administrator"], {})
-        self.access.put_user(user)
-        self.access.set_permission(user.name, settings.default_vhost, ".*", ".*", ".*")
 
     # -- extensions ------------------------------------------------------------------------------------------------
 

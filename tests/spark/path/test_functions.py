@@ -35,6 +35,12 @@ def topology_of(*items: Any) -> Topology:
 # -- definitions -------------------------------------------------------------------------------------------------------
 
 
+def test_a_file_without_users_meets_the_defaults_of_a_first_start() -> None:
+    node = read_topology({"queues": []}).sample
+    assert node.vhosts["/"].description == "Default virtual host"
+    assert node.access.users["guest"].tags == ["administrator"]
+
+
 def test_definitions_are_a_path_a_text_or_a_dict(tmp_path: Path) -> None:
     made = definitions(queue("q"))
     file = tmp_path / "defs.json"

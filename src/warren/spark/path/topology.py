@@ -16,6 +16,7 @@ from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.random import RandomExchange
 from warren.broker.node import Node
 from warren.broker.operate.definitions import DefinitionsError, import_
+from warren.broker.operate.first_start import make_defaults
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.broker.queue.store import Store
@@ -25,7 +26,7 @@ from warren.broker.settings import Settings
 from warren.broker.world import Host
 from warren.errors import WarrenError
 from warren.plugins import install
-from warren.spark.path.given import read_json
+from warren.spark.path.given import read_given
 from warren.spark.path.host import StillHost
 
 # Sections whose items name their vhost, except in the export of a single one.
@@ -62,7 +63,7 @@ class Topology:
         document = json.loads(self.text)
         if not document.get("users"):
             # As a broker that starts for the first time, which is what such a file is imported into.
-            node.bootstrap(SHA256, "")
+            make_defaults(node, _NoPasswords())
         import_(node, document, _only_vhost(document), _NoPasswords())
         if not document.get("users"):
             for vhost in node.vhosts:
@@ -160,7 +161,7 @@ def name_of_queue(queue: Queue) -> Name:
 
 def _document(definitions: object) -> dict[str, object]:
     try:
-        definitions = read_json(definitions)
+        definitions = read_given(definitions)
     except ValueError as error:
         raise DefinitionsError("", f"not JSON: {error}") from None
     if not isinstance(definitions, dict):
