@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from warren.errors import SyntaxRefused
+from warren.spark.path.accounts import name_of
 from warren.spark.path.collecting import without_collecting
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.interception import CHANGED_TYPE, Interception
 from warren.spark.path.matcher import Matcher, Question, Verdict
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
-from warren.spark.path.simulation import name_of
 from warren.spark.path.topology import Topology
 
 ARROW_TYPE: Final = pa.struct(
