@@ -22,6 +22,7 @@ from typing import Final
 import click
 
 from bench.spark import SCRATCH, TIMEOUT, WINDOW, broker, fill
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Field
 from warren.amqp.frames import content_frames
@@ -30,7 +31,6 @@ from warren.client.address import parse_uri
 from warren.client.session import CHANNEL, frame_of
 from warren.spark.consume import consume, open_client
 from warren.spark.publish import ConfirmedPublisher
-from warren.store.stream_rows import STREAM_OFFSET
 
 SIZE: Final = 1024
 READERS: Final = 10

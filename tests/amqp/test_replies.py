@@ -32,13 +32,6 @@ REPLIES = [
     (replies.frame(0, methods.ConnectionTune(2047, 131072, 60)), 0, methods.ConnectionTune(2047, 131072, 60)),
     (replies.frame(3, methods.BasicConsumeOk(NAME)), 3, methods.BasicConsumeOk(NAME)),
     (replies.channel_close(3, 404, "gone", BASIC_PUBLISH), 3, methods.ChannelClose(404, "gone", 60, 40)),
-    (replies.deliver(3, NAME, 1 << 40, True, NAME, "key"), 3, methods.BasicDeliver(NAME, 1 << 40, True, NAME, "key")),
-    (replies.deliver(3, "", 1, False, "", ""), 3, methods.BasicDeliver("", 1, False, "", "")),
-    (
-        replies.deliver(3, "c" * 255, 1, False, "e" * 255, "k" * 255),
-        3,
-        methods.BasicDeliver("c" * 255, 1, False, "e" * 255, "k" * 255),
-    ),
     (replies.get_ok(3, 9, True, NAME, "key", 7), 3, methods.BasicGetOk(9, True, NAME, "key", 7)),
     (replies.get_ok(3, 9, False, "", "", 0), 3, methods.BasicGetOk(9, False, "", "", 0)),
     (replies.ack(3, 1, False), 3, methods.BasicAck(1, False)),
@@ -70,7 +63,5 @@ def test_counts_beyond_32_bits_are_the_largest_that_can_be_said() -> None:
 def test_a_name_longer_than_a_short_string_is_refused() -> None:
     with pytest.raises(SyntaxRefused):
         replies.frame(1, methods.BasicConsumeOk("x" * 256))
-    with pytest.raises(SyntaxRefused):
-        replies.deliver(1, "x" * 256, 1, False, "", "")
     with pytest.raises(SyntaxRefused):
         replies.get_ok(1, 1, False, "x" * 256, "", 0)

@@ -19,6 +19,7 @@ from warren.amqp.methods import Method
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.message import Message
 from warren.broker.node import Node
+from warren.broker.operate.first_start import make_defaults
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.errands import Errand
@@ -209,7 +210,12 @@ def put_policy(
 ) -> None:
     """Without telling the vhost, which applies it when it is asked to."""
     rule = {"pattern": pattern, "definition": definition, "priority": priority, "apply-to": apply_to}
-    policies.put(parse(kind, policies.vhost, name, rule, {}))
+    policies.put(parse(kind, "/", name, rule, {}))
+
+
+class PlainHasher:
+    def hash(self, password: str) -> tuple[str, str]:
+        return "plain", password
 
 
 class World:
@@ -218,7 +224,7 @@ class World:
         self.store = store or FakeStore()
         self.settings = settings or Settings()
         self.node = Node(self.host, self.settings, None, self.store, START)
-        self.node.bootstrap("plain", "guest")
+        make_defaults(self.node, PlainHasher())
         self.vhost = self.node.vhosts["/"]
 
     def queue(self, name: str) -> Queue:

@@ -272,13 +272,6 @@ def test_a_tag_includes_lesser_ones(
     assert user.may_impersonate() is (tag == "impersonator")
 
 
-def test_a_negative_limit_is_none() -> None:
-    user = User("ann", limits={"max-channels": -7, "max-connections": 0})
-    assert user.limit("max-channels") == -1
-    assert user.limit("max-connections") == 0
-    assert User("bob").limit("max-channels") == -1
-
-
 @pytest.mark.parametrize(
     ("peer", "is_local"),
     [

@@ -11,7 +11,7 @@ from warren.broker.rules.setting_kinds import NUMBER_MAX, age_in_ms
 
 @pytest.fixture
 def policies() -> PolicySet:
-    return PolicySet("/")
+    return PolicySet()
 
 
 def name_of(policies: PolicySet, kind: str, name: str, queue_type: str = "classic") -> str | None:

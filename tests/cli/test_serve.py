@@ -122,7 +122,7 @@ def test_a_host_that_is_not_ours_is_told_in_one_line(tmp_path: Path) -> None:
         (["--interceptors", "nowhere.at:All"], "interceptors: cannot load nowhere.at:All: No module named 'nowhere'"),
         (["--interceptors", "json:JSONDecoder"], f"interceptors: json:JSONDecoder is not a subclass of {INTERCEPTOR}"),
         (["--config", "no.toml"], "cannot read the configuration no.toml: No such file or directory"),
-        (["--definitions", "no.json"], "cannot read the definitions no.json: No such file or directory"),
+        (["--definitions", "no.json"], "cannot read no.json: No such file or directory"),
         (["--frobnicate"], "No such option '--frobnicate'."),
     ],
 )

@@ -83,5 +83,7 @@ def test_a_broken_file_is_told_in_one_line(broker: Broker, tmp_path: Path) -> No
     path.write_text("{")
     assert "is not JSON" in fail("import", str(path), "--url", url_of(broker))
     assert "No such file" in fail("import", str(tmp_path / "none.json"), "--url", url_of(broker))
+    path.write_text('{"global_parameters": [{"name": "n", "value": 1e999}]}')
+    assert "is not JSON: 1e999 is no number of JSON" in fail("import", str(path), "--url", url_of(broker))
     path.write_text('{"queues": [{"name": "q", "vhost": "nowhere"}]}')
     assert "no vhost 'nowhere'" in fail("import", str(path), "--url", url_of(broker))

@@ -23,7 +23,7 @@ from tests.faults.history import History
 from tests.faults.kill9_broker import Broker, Nursery
 from tests.faults.kill9_client import Client, Gone, identity_of, publish_frames
 from tests.faults.kill9_load import Load, drain
-from tests.faults.telling import tell_and_exit
+from tests.faults.telling import exit_where_skipped, tell_and_exit
 from warren.amqp import methods
 from warren.client.session import frame_of
 
@@ -240,10 +240,7 @@ def main() -> None:
     parser.add_argument("--break", dest="sabotage", default="", choices=["", *BREAKS])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    reason = reason_to_skip()
-    if reason is not None:
-        print(f"disk_full: skipped because {reason}")  # noqa: T201
-        return
+    exit_where_skipped(reason_to_skip(), arguments.json)
     report = run(arguments.cycles, arguments.sabotage)
     tell_and_exit(report, arguments.json)
 

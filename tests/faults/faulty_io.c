@@ -9,20 +9,17 @@
  *   FAULTY_LOG     a file to which each counted call adds its name and path
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define REAL(name) ((__typeof__(&name))real(#name))
+#include "preloaded.h"
+
 #define PASS 0
 #define FAIL 1
 #define TEAR 2
@@ -30,8 +27,6 @@
 
 static atomic_int counted;
 static int log_file = -2;
-
-static void *real(const char *name) { return dlsym(RTLD_NEXT, name); }
 
 static const char *setting(const char *name) {
     const char *value = getenv(name);
@@ -165,8 +160,7 @@ int unlink(const char *path) {
     return what == FAIL ? -1 : next(path);
 }
 
-static int opened(const char *name, const char *path, int flags, mode_t mode) {
-    int (*next)(const char *, int, ...) = real(name);
+static int opened(int (*next)(const char *, int, ...), const char *path, int flags, mode_t mode) {
     if (flags & O_CREAT) {
         int what = verdict("open", path);
         if (what == TEAR) die();
@@ -174,18 +168,3 @@ static int opened(const char *name, const char *path, int flags, mode_t mode) {
     }
     return next(path, flags, mode);
 }
-
-#define OPENING(name)                                                           \
-    int name(const char *path, int flags, ...) {                                \
-        mode_t mode = 0;                                                        \
-        if (flags & (O_CREAT | O_TMPFILE)) {                                    \
-            va_list rest;                                                       \
-            va_start(rest, flags);                                              \
-            mode = va_arg(rest, mode_t);                                        \
-            va_end(rest);                                                       \
-        }                                                                       \
-        return opened(#name, path, flags, mode);                                \
-    }
-
-OPENING(open)
-OPENING(open64)

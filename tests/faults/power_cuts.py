@@ -39,7 +39,7 @@ from tests.faults.syscalls import (
     declare_queues,
     reason_to_skip,
 )
-from tests.faults.telling import tell
+from tests.faults.telling import exit_where_skipped, tell
 from warren.amqp import methods
 
 SOURCE: Final = Path(__file__).with_name("recorded_io.c")
@@ -233,9 +233,7 @@ def main() -> None:
     parser.add_argument("--break", dest="sabotage", default="", choices=["", *DISKS])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    reason = reason_to_skip()
-    if reason is not None:
-        sys.exit(f"power cuts: skipped because {reason}")
+    exit_where_skipped(reason_to_skip(), arguments.json)
     report = run(arguments.images, arguments.seed, arguments.sabotage)
     tell({"seed": arguments.seed, **report.summary()}, arguments.json)
     if not report.is_good():

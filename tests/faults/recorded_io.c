@@ -10,22 +10,18 @@
  * promised by it.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#include "preloaded.h"
 
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 static int trace = -2;
@@ -163,20 +159,9 @@ int mkdir(const char *path, mode_t mode) {
     UNLOCKED;
 }
 
-#define OPENING(name)                                                           \
-    int name(const char *path, int flags, ...) {                                \
-        mode_t mode = 0;                                                        \
-        if (flags & (O_CREAT | O_TMPFILE)) {                                    \
-            va_list rest;                                                       \
-            va_start(rest, flags);                                              \
-            mode = va_arg(rest, mode_t);                                        \
-            va_end(rest);                                                       \
-        }                                                                       \
-        if (!(flags & (O_CREAT | O_TRUNC)) || !is_below(path)) return REAL(name)(path, flags, mode); \
-        LOCKED(int, REAL(name)(path, flags, mode));                             \
-        if (result >= 0) keep(begin, 'o', path, (flags & O_TRUNC) != 0, "", 0); \
-        UNLOCKED;                                                               \
-    }
-
-OPENING(open)
-OPENING(open64)
+static int opened(int (*next)(const char *, int, ...), const char *path, int flags, mode_t mode) {
+    if (!(flags & (O_CREAT | O_TRUNC)) || !is_below(path)) return next(path, flags, mode);
+    LOCKED(int, next(path, flags, mode));
+    if (result >= 0) keep(begin, 'o', path, (flags & O_TRUNC) != 0, "", 0);
+    UNLOCKED;
+}

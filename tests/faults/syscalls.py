@@ -28,7 +28,7 @@ from tests.faults.kill9_broker import Broker, DidNotBoot, Nursery
 from tests.faults.kill9_client import Client, Gone, identity_of, publish_frames
 from tests.faults.kill9_load import Load, drain
 from tests.faults.kill9_sabotage import DISKS
-from tests.faults.telling import tell_and_exit
+from tests.faults.telling import exit_where_skipped, tell_and_exit
 from warren.amqp import methods
 from warren.client.session import frame_of
 
@@ -322,9 +322,7 @@ def main() -> None:
     parser.add_argument("--break", dest="sabotage", default="", choices=["", *DISKS])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    reason = reason_to_skip()
-    if reason is not None:
-        sys.exit(f"syscalls: skipped because {reason}")
+    exit_where_skipped(reason_to_skip(), arguments.json)
     report = run(arguments.sample, arguments.seed, arguments.sabotage)
     tell_and_exit(report, arguments.json)
 

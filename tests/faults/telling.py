@@ -24,6 +24,13 @@ def tell(summary: Mapping[str, object], file: Path | None) -> None:
     print(line)  # noqa: T201
 
 
+def exit_where_skipped(reason: str | None, file: Path | None) -> None:
+    """Nothing failed where nothing can be tried: whoever looks for failures goes by the exit code."""
+    if reason is not None:
+        tell({"skipped": reason}, file)
+        sys.exit(0)
+
+
 def tell_and_exit(report: Report, file: Path | None) -> None:
     """With the complaints, if there are any."""
     tell(report.summary(), file)

@@ -75,16 +75,16 @@ def test_the_page_says_what_this_is(broker: Broker) -> None:
 
 def test_a_rate_is_taken_over_some_seconds() -> None:
     rates = Rates()
-    assert rates.rate(("k",), 100, 0) == 0.0
-    assert rates.rate(("k",), 150, 1_000) == 50.0
-    assert rates.rate(("k",), 200, INTERVAL_MS) == 20.0
+    assert rates.rates(("k",), {"n": 100}, 0)["n"] == 0.0
+    assert rates.rates(("k",), {"n": 150}, 1_000)["n"] == 50.0
+    assert rates.rates(("k",), {"n": 200}, INTERVAL_MS)["n"] == 20.0
     # From here the sample of INTERVAL_MS is the older one.
-    assert rates.rate(("k",), 200, 2 * INTERVAL_MS) == 0.0
+    assert rates.rates(("k",), {"n": 200}, 2 * INTERVAL_MS)["n"] == 0.0
 
 
 def test_rates_of_what_is_gone_are_forgotten() -> None:
     rates = Rates()
-    rates.rate(("gone",), 1, 0)
+    rates.rates(("gone",), {"n": 1}, 0)
     for _ in range(1_000):
-        rates.rate(("here",), 1, FORGET_MS + 1)
-    assert list(rates._samples) == [("here",)]
+        rates.rates(("here",), {"n": 1}, FORGET_MS + 1)
+    assert list(rates._samples) == [("here", "n")]

@@ -10,12 +10,12 @@ KEY = ("queue", "q")
 def test_a_rate_is_measured_against_a_sample_some_seconds_old() -> None:
     rates = Rates()
     for second in range(21):
-        rate = rates.rate(KEY, second * 10, second * 1000)
+        rate = rates.rates(KEY, {"n": second * 10}, second * 1000)["n"]
     assert rate == 10.0
 
 
 def test_without_an_earlier_question_there_is_no_rate() -> None:
-    assert Rates().rate(KEY, 1000, 5000) == 0.0
+    assert Rates().rates(KEY, {"n": 1000}, 5000)["n"] == 0.0
 
 
 def test_a_history_has_the_latest_first_and_what_was_last_known_between() -> None:

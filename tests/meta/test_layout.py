@@ -34,7 +34,9 @@ MAY_IMPORT = {
 }
 # Nobody imports these: users call the one, the configuration names the other.
 ENDS = {"cli", "extensions"}
-FOUNDATIONS = {"checksum", "core", "errors", "extras", "config", "config_loading", "plugins", "__version__"}
+FOUNDATIONS = {
+    "checksum", "core", "errors", "extras", "config", "config_loading", "plugins", "strict_json", "__version__",
+}  # fmt: skip
 # Whole brokers are put together in these; only the command line stands above them.
 ASSEMBLIES = {"assembly", "cluster", "testing", "pytest_plugin", "__init__"}
 MAY_IMPORT_ASSEMBLIES = {"cli"}

@@ -1,4 +1,4 @@
-"""Numbers of AMQP 0-9-1 as RabbitMQ speaks it. A method id is class << 16 | method, as on the wire."""
+"""Numbers and names of AMQP 0-9-1 as RabbitMQ speaks it. A method id is class << 16 | method, as on the wire."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ PUBLISHER: Final = "x-publisher"
 # Among a server's properties: where followers of a cluster serve readers of streams, HOST:PORT each.
 STREAM_PORTS: Final = "x-stream-ports"
 STREAM_TLS_PORTS: Final = "x-stream-tls-ports"
+# Of a stream: put in at every delivery, and where a consumer begins.
+STREAM_OFFSET: Final = "x-stream-offset"
+# By which a queue with x-message-deduplication knows a message, unless it names another header.
+DEDUPLICATION_HEADER: Final = "x-deduplication-header"
+# From publishers that may impersonate: the exchange and key that a message was once published with. Warren's own.
+ORIGIN_HEADER: Final = "x-warren-origin"
+# Consumed from, it hands out replies to requests that name it.
+REPLY_QUEUE: Final = "amq.rabbitmq.reply-to"
+
+# The code of a basic.return; those of refusals are their classes' (warren.errors).
+NO_ROUTE: Final = 312
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table, plain_table
@@ -45,8 +45,6 @@ TEXT_PROPERTIES: Final = (
     "app_id",
     "cluster_id",
 )
-
-_LATEST: Final = 0x7FFFFFFFFFFFFFFF
 
 
 @dataclass
@@ -156,17 +154,14 @@ def _put_text(values: ArgumentWriter, flag: int, text: str | None) -> int:
 class PropertyPeek:
     """What a broker looks at in a message on its way. Headers stay bytes; only where they lie is kept."""
 
-    def __init__(self, flags: i64) -> None:
-        self.flags: i64 = flags
+    def __init__(self) -> None:
         # 0 is absent.
         self.delivery_mode: i64 = 0
         # -1 is absent.
         self.priority: i64 = -1
-        self.timestamp: i64 = -1
         # The table's contents, without the length before them; 0 and 0 are absent.
         self.headers_start: i64 = 0
         self.headers_end: i64 = 0
-        self.correlation_id: str | None = None
         self.reply_to: str | None = None
         self.expiration: str | None = None
         self.message_id: str | None = None
@@ -178,7 +173,7 @@ def peek_properties(data: bytes, start: i64, end: i64) -> PropertyPeek:
     if start < 0 or end > len(data) or end - start < 2:
         raise SyntaxRefused("properties exceed their frame")
     flags: i64 = i64(read_i16_be(data, start)) & 0xFFFF
-    peek = PropertyPeek(flags)
+    peek = PropertyPeek()
     at: i64 = start + 2
     if flags & _CONTINUED:
         at = _skip_flags(data, at, end)
@@ -221,9 +216,7 @@ def _peek_headers(peek: PropertyPeek, data: bytes, at: i64, end: i64) -> i64:
 
 def _peek_rest(peek: PropertyPeek, flags: i64, data: bytes, at: i64, end: i64) -> i64:
     if flags & CORRELATION_ID:
-        after = _skip_text(data, at, end)
-        peek.correlation_id = text_at(data, at + 1, after)
-        at = after
+        at = _skip_text(data, at, end)
     if flags & REPLY_TO:
         after = _skip_text(data, at, end)
         peek.reply_to = text_at(data, at + 1, after)
@@ -239,9 +232,6 @@ def _peek_rest(peek: PropertyPeek, flags: i64, data: bytes, at: i64, end: i64) -
     if flags & TIMESTAMP:
         if end - at < 8:
             raise SyntaxRefused("properties end too early")
-        seconds: i64 = read_i64_be(data, at)
-        # Unsigned on the wire: what a signed number cannot hold is later than any clock will say.
-        peek.timestamp = seconds if seconds >= 0 else _LATEST
         at += 8
     if flags & TYPE:
         at = _skip_text(data, at, end)

@@ -1,6 +1,6 @@
 """What the server sends, as whole frames.
 
-Acks, nacks and deliveries go out by the million and are cut by hand; the rest is written by its method.
+Acks, nacks and answers to basic.get go out by the million and are cut by hand; the rest is written by its method.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64, u8
 
 from warren.amqp import methods
-from warren.amqp.constants import BASIC_ACK, BASIC_DELIVER, BASIC_GET_OK, BASIC_NACK, FRAME_END, FRAME_METHOD
+from warren.amqp.constants import BASIC_ACK, BASIC_GET_OK, BASIC_NACK, FRAME_END, FRAME_METHOD
 from warren.amqp.frames import begin_frame, method_frame
 from warren.amqp.methods import Method, encode_method
 from warren.amqp.numbers import encode_text, write_u32
@@ -33,24 +33,6 @@ def count_of(messages: i64) -> i64:
     return messages if messages < 0xFFFFFFFF else 0xFFFFFFFF
 
 
-def deliver(
-    channel: i64, consumer_tag: str, delivery_tag: i64, redelivered: bool, exchange: str, routing_key: str
-) -> bytes:
-    consumer = _short(consumer_tag)
-    source = _short(exchange)
-    key = _short(routing_key)
-    writer = BytesWriter()
-    begin_frame(writer, FRAME_METHOD, channel, 16 + len(consumer) + len(source) + len(key))
-    write_u32(writer, BASIC_DELIVER)
-    writer.append(len(consumer))
-    writer.write(consumer)
-    write_i64_be(writer, delivery_tag)
-    writer.append(redelivered)
-    _end_with_route(writer, source, key)
-    writer.append(FRAME_END)
-    return writer.getvalue()
-
-
 def get_ok(channel: i64, delivery_tag: i64, redelivered: bool, exchange: str, routing_key: str, messages: i64) -> bytes:
     source = _short(exchange)
     key = _short(routing_key)
@@ -59,7 +41,10 @@ def get_ok(channel: i64, delivery_tag: i64, redelivered: bool, exchange: str, ro
     write_u32(writer, BASIC_GET_OK)
     write_i64_be(writer, delivery_tag)
     writer.append(redelivered)
-    _end_with_route(writer, source, key)
+    writer.append(len(source))
+    writer.write(source)
+    writer.append(len(key))
+    writer.write(key)
     write_u32(writer, count_of(messages))
     writer.append(FRAME_END)
     return writer.getvalue()
@@ -82,13 +67,6 @@ def _settling(channel: i64, method_id: i64, delivery_tag: i64, bits: u8) -> byte
     writer.append(bits)
     writer.append(FRAME_END)
     return writer.getvalue()
-
-
-def _end_with_route(writer: BytesWriter, exchange: bytes, routing_key: bytes) -> None:
-    writer.append(len(exchange))
-    writer.write(exchange)
-    writer.append(len(routing_key))
-    writer.write(routing_key)
 
 
 def _short(text: str) -> bytes:

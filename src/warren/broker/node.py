@@ -22,7 +22,6 @@ from warren.broker.queue.outlet import CLOSED, RUNNING
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, arrived
 from warren.broker.queue.store import Store
-from warren.broker.rules.access import User
 from warren.broker.session.connection import Connection
 from warren.broker.session.expulsion import Expulsion
 from warren.broker.session.guard import (
@@ -91,10 +90,6 @@ class Node(House):
     def flush(self) -> None:
         """The end of a turn."""
         turns.flush(self)
-
-    def release_synced(self) -> None:
-        """The store has made something durable."""
-        turns.release_synced(self)
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -191,14 +186,6 @@ class Node(House):
             "tracing": vhost.tracing,
             "cluster_state": {self.settings.node_name: "running"},
         }
-
-    def bootstrap(self, algorithm: str, password_hash: str) -> None:
-        """A first start: the default vhost and the default user, who may do everything there."""
-        settings = self.settings
-        self.add_vhost(settings.default_vhost)
-        user = User(settings.default_user, password_hash, algorithm, ["administrator"], {})
-        self.access.put_user(user)
-        self.access.set_permission(user.name, settings.default_vhost, ".*", ".*", ".*")
 
     # -- extensions ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Time is handed in as milliseconds that never go backwards (Node.tick); randomnes
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
@@ -54,6 +54,12 @@ class Login(Protocol):
     def password_verified(self, is_right: bool) -> None: ...
 
 
+# Those of the logging module.
+INFO: Final = 20
+WARNING: Final = 30
+ERROR: Final = 40
+
+
 class Host(Protocol):
     """The process around the core."""
 
@@ -79,8 +85,7 @@ class Host(Protocol):
         """Check off the loop, then call login.password_verified(ok), at once or later. A user whom nobody knows has
         no algorithm."""
 
-    def log(self, level: int, text: str) -> None:
-        """Levels are those of the logging module."""
+    def log(self, level: int, text: str) -> None: ...
 
 
 class Recorder(Protocol):

@@ -10,6 +10,7 @@ import click
 
 from warren.cli.api import Api, url_option
 from warren.errors import WarrenError
+from warren.strict_json import parse, read_json
 
 vhost_option = click.option("--vhost", help="Only this virtual host.")
 
@@ -37,11 +38,5 @@ def export(file: str, vhost: str | None, url: str) -> None:
 @url_option
 def import_(file: str, vhost: str | None, url: str) -> None:
     """Add what the definitions FILE holds (- is standard input). Nothing that is there already is deleted."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        definitions = json.loads(text)
-    except OSError as error:
-        raise WarrenError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
-        raise WarrenError(f"{file} is not JSON: {error}") from error
+    definitions = parse(sys.stdin.buffer.read(), "standard input") if file == "-" else read_json(file)
     Api(url).post("definitions", *([] if vhost is None else [vhost]), body=definitions)

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from warren.cli.options import uri_option
+from warren.client.address import DEFAULT_URI
 from warren.spark.jobs.job import Summary, Watcher
-from warren.spark.pipelines.model import DEFAULT_BROKER
 
-broker_option = uri_option("AMQP address of the broker.", default=DEFAULT_BROKER, show_default=True)
+broker_option = uri_option("AMQP address of the broker.", default=DEFAULT_URI, show_default=True)
 master_option = click.option("--master", help="Spark master; all cores of this machine by default.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only the summary, as JSON.")
 

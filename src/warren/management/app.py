@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -43,8 +42,6 @@ from warren.management import (
 )
 from warren.management.calls import Context
 from warren.management.refusals import HANDLERS, response_of
-
-log = logging.getLogger("warren.management")
 
 RESOURCES: Final = (
     session,

@@ -1,42 +1,33 @@
-"""The JSON that clients send: checked, and a long one read in pieces."""
+"""The JSON that clients send: a long one is read in pieces."""
 
 from __future__ import annotations
 
 import json
 import re
-from math import isinf
 from typing import Any, Final
 
 from warren.management.listing import Item
 from warren.management.pieces import Pace
+from warren.strict_json import LONE_SURROGATE, check_text, decoder, loads
 
 AT_ONCE: Final = 65536
 # For a unit.
 _CHARACTERS: Final = 100
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
-LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 async def json_in(data: bytes, pace: Pace) -> Any:
-    """Raises ValueError also for what JSON cannot say: if it were kept, no answer that shows it could be written."""
+    """Raises ValueError, or RecursionError, as strict_json does."""
     if len(data) <= AT_ONCE or not data.lstrip().startswith(b"{"):
-        return _at_once(data)
+        return loads(data)
     return await _in_pieces(data, pace)
-
-
-def _at_once(data: bytes) -> Any:
-    value = json.loads(data, parse_constant=_no_number, parse_float=_finite)
-    if LONE_SURROGATE.search(data):
-        # Mostly half of a pair that is whole; this finds out.
-        json.dumps(value, ensure_ascii=False).encode()
-    return value
 
 
 async def _in_pieces(data: bytes, pace: Pace) -> Any:
     """The same for a long object: of its lists, entry by entry. To read 10 MB at once would take 100 ms."""
     text = data.decode(json.detect_encoding(data), "surrogatepass")
     may_be_lone = LONE_SURROGATE.search(data) is not None
-    decoder = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
+    read = decoder().raw_decode
     value: Item = {}
     at = _expected(text, 0, "{")
     if text.startswith("}", at):
@@ -44,7 +35,7 @@ async def _in_pieces(data: bytes, pace: Pace) -> Any:
     while True:
         if not text.startswith('"', at):
             raise ValueError("expected a name")
-        name, at = decoder.raw_decode(text, at)
+        name, at = read(text, at)
         at = _expected(text, _blank(text, at), ":")
         if text.startswith("[", at):
             entries: list[Any] = []
@@ -53,17 +44,17 @@ async def _in_pieces(data: bytes, pace: Pace) -> Any:
                 if entries:
                     at = _expected(text, at, ",")
                 start = at
-                entry, at = decoder.raw_decode(text, at)
+                entry, at = read(text, at)
                 if may_be_lone:
-                    json.dumps(entry, ensure_ascii=False).encode()
+                    check_text(entry)
                 entries.append(entry)
                 await pace.spend(2 + (at - start) // _CHARACTERS)
                 at = _blank(text, at)
             value[name], at = entries, at + 1
         else:
-            value[name], at = decoder.raw_decode(text, at)
+            value[name], at = read(text, at)
             if may_be_lone:
-                json.dumps(value[name], ensure_ascii=False).encode()
+                check_text(value[name])
         at = _blank(text, at)
         if text.startswith("}", at):
             return _ended(text, at + 1, value)
@@ -88,14 +79,3 @@ def _ended(text: str, at: int, value: Item) -> Item:
     if _blank(text, at) != len(text):
         raise ValueError("something follows the object")
     return value
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if isinf(value):
-        _no_number(text)
-    return value
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")

@@ -20,11 +20,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from warren.broker.metrics import QueueCounters
+from warren.broker.operate.definitions import RABBITMQ_VERSION
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.logins import Attempts
 from warren.management.calls import Call, Context, Needs, route
 from warren.management.metric_families import GROUPS, Family, ObjectKind, kinds
-from warren.management.overview import COMPATIBLE_VERSION
 from warren.management.pieces import Pace, respond
 from warren.management.refusals import bad_request
 
@@ -256,7 +256,7 @@ def identity(context: Context, endpoint: str) -> Iterator[Metric | int]:
         labels=["rabbitmq_version", "prometheus_plugin_version", "erlang_version", "warren_version"],
     )
     # An empty label is none to Prometheus, and what dashboards take over by name would be missing.
-    build.add_metric([COMPATIBLE_VERSION, COMPATIBLE_VERSION, "none", node.version], 1)
+    build.add_metric([RABBITMQ_VERSION, RABBITMQ_VERSION, "none", node.version], 1)
     yield build
     named = GaugeMetricFamily(
         "rabbitmq_identity_info",

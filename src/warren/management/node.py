@@ -8,8 +8,9 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from warren.broker.operate import administer
+from warren.broker.operate.definitions import RABBITMQ_VERSION
 from warren.management.calls import Call, Needs, done, route
-from warren.management.overview import COMPATIBLE_VERSION, check_own_name
+from warren.management.overview import check_own_name
 from warren.management.refusals import bad_request, not_found
 from warren.management.spec import TEXT, gives, list_of, shape, takes
 
@@ -107,7 +108,7 @@ async def start_vhost(call: Call) -> Response:
 
 @gives({200: shape(("version",), version=TEXT)})
 async def show_version(call: Call) -> Response:
-    return JSONResponse({"version": COMPATIBLE_VERSION, "warren_version": call.node.version})
+    return JSONResponse({"version": RABBITMQ_VERSION, "warren_version": call.node.version})
 
 
 ROUTES: Final = [

@@ -9,6 +9,7 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from warren.broker.exchanges.types import KNOWN_TYPES
+from warren.broker.operate.definitions import RABBITMQ_VERSION
 from warren.broker.vhost.vhost import VHost
 from warren.core import describe_core
 from warren.management import queues
@@ -16,8 +17,6 @@ from warren.management.calls import Call, Needs, found, route
 from warren.management.listing import Item
 from warren.management.refusals import not_found
 
-# What tools that ask for a version may count on; Warren's own is `warren_version`.
-COMPATIBLE_VERSION: Final = "3.13.7"
 # What it costs to add a queue up.
 _SUM_UNITS: Final = 8
 
@@ -28,8 +27,8 @@ async def overview(call: Call) -> Response:
     # Whoever looks now finds the next sample when looking again.
     call.node.latency.ask()
     item: Item = {
-        "management_version": COMPATIBLE_VERSION,
-        "rabbitmq_version": COMPATIBLE_VERSION,
+        "management_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
         "product_name": "Warren",
         "product_version": call.node.version,
         "warren_version": call.node.version,

@@ -33,11 +33,8 @@ class Rates:
         self._older_histories: dict[Key, deque[tuple[int, int]]] = {}
         self._swept_at = 0
 
-    def rate(self, key: Key, value: int, now: int) -> float:
-        """Per second, since the last sample that is old enough."""
-        return self._rates(key, (value,), now)[0]
-
     def rates(self, key: Key, counters: dict[str, int], now: int) -> dict[str, float]:
+        """Per second, since the last sample that is old enough."""
         # The first of their names tells them from others of the same object.
         together = (*key, next(iter(counters)))
         return dict(zip(counters, self._rates(together, tuple(counters.values()), now), strict=True))

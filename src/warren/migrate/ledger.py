@@ -12,17 +12,16 @@ from hashlib import blake2b
 from typing import Final
 
 from warren.amqp import methods
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.fields import Field
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
 from warren.client.address import BrokerAddress
 from warren.client.session import CHANNEL, frame_of, refusal
-from warren.errors import WarrenError
-from warren.migrate.source import OFFSET_HEADER, locked, take
+from warren.errors import PreconditionFailed, WarrenError
+from warren.migrate.source import locked, take
 
 PREFIX: Final = "warren.migrate."
-# Of the channel, when a queue is full and refuses what comes.
-_PRECONDITION_FAILED: Final = 406
 _PROPERTIES: Final = encode_properties(Properties(content_type="application/json", delivery_mode=2))
 
 
@@ -61,7 +60,7 @@ class Ledger:
 
     def next_offset(self, stream: str) -> int:
         """What the next message of a stream of Warren gets."""
-        found = take(self._client, stream, 1, {OFFSET_HEADER: Field("S", "last")})
+        found = take(self._client, stream, 1, {STREAM_OFFSET: Field("S", "last")})
         return found[-1].offset + 1 if found else 0
 
     def read(self, queue: str) -> Standing | None:
@@ -88,7 +87,7 @@ class Ledger:
         returned = 0
         while isinstance((method := self._client.next().method), methods.BasicReturn):
             returned += 1
-        if isinstance(method, methods.ChannelClose) and method.reply_code == _PRECONDITION_FAILED:
+        if isinstance(method, methods.ChannelClose) and method.reply_code == PreconditionFailed.code:
             self._client.abandon()
             self._open()
             raise NotTaken(f"queue '{queue}' of Warren refused messages: {method.reply_text}")
@@ -99,9 +98,6 @@ class Ledger:
 
     def forget(self, queue: str) -> None:
         self._client.call(methods.QueueDelete(queue=name_of(queue)), methods.QueueDeleteOk)
-
-    def leave(self) -> None:
-        self._client.leave()
 
 
 class NotTaken(WarrenError):

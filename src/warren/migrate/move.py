@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Final
 
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.fields import Field
 from warren.errors import WarrenError
 from warren.migrate.ledger import Ledger, NotTaken, Standing
-from warren.migrate.source import COUNT_HEADER, OFFSET_HEADER, OldBroker, Taken
+from warren.migrate.source import COUNT_HEADER, OldBroker, Taken
 
 # Of a batch: enough that two syncs of the disk for each cost little, and few enough to be one turn of a broker.
 BATCH_MESSAGES: Final = 1000
@@ -173,13 +174,13 @@ class StreamMover(Mover):
             return 0
         offset = self.standing.offset
         start = Field("l", offset) if offset else Field("S", "first")
-        taken = self._source.take(self.queue, self._most, {OFFSET_HEADER: start})
+        taken = self._source.take(self.queue, self._most, {STREAM_OFFSET: start})
         if not taken:
             self._read_out_at = there
             return 0
         last = taken[-1]
         moved = self.standing.moved + len(taken)
-        self._publish(taken, replace(self.standing, moved=moved, offset=last.offset + 1), OFFSET_HEADER)
+        self._publish(taken, replace(self.standing, moved=moved, offset=last.offset + 1), STREAM_OFFSET)
         self._source.ack(self.queue, last.tag)
         self._most = batch_of(sum(len(each.received.body) for each in taken) // len(taken))
         return len(taken)

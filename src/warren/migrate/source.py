@@ -12,13 +12,14 @@ from hashlib import blake2b
 from typing import Final
 
 from warren.amqp import methods
+from warren.amqp.constants import ORIGIN_HEADER, STREAM_OFFSET
 from warren.amqp.fields import Field, Table
 from warren.amqp.frames import content_frames, properties_span
 from warren.amqp.properties import HEADERS, encode_properties
 from warren.client.address import BrokerAddress
 from warren.client.connection import Client
 from warren.client.session import CHANNEL, Received, Refused, frame_of, refusal
-from warren.errors import WarrenError
+from warren.errors import ResourceLocked, WarrenError
 
 HEARTBEAT_SECONDS: Final = 30
 PRODUCT: Final = "warren migrate"
@@ -27,13 +28,8 @@ LOCK: Final = "warren.migrate.lock"
 LOCK_SECONDS: Final = 30.0
 # A queue that has messages and sends none for so long has none for us.
 SILENCE_SECONDS: Final = 2.0
-_RESOURCE_LOCKED: Final = 405
-# Read by Warren, from publishers that may impersonate: the exchange and key that a message was once published with.
-ORIGIN_HEADER: Final = "x-warren-origin"
 # Put in by quorum queues, other at every delivery.
 COUNT_HEADER: Final = "x-delivery-count"
-# Of a stream: put in at every delivery, and where a consumer begins.
-OFFSET_HEADER: Final = "x-stream-offset"
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Taken:
     @property
     def offset(self) -> int:
         """Its place in the stream that it comes from."""
-        offset = (self.received.properties.headers or {})[OFFSET_HEADER].value
+        offset = (self.received.properties.headers or {})[STREAM_OFFSET].value
         assert isinstance(offset, int)
         return offset
 
@@ -81,9 +77,6 @@ class OldBroker:
         """Up to this one. Returns when the broker has seen it: what is asked on the same channel comes after it."""
         self._client.send([frame_of(methods.BasicAck(delivery_tag=tag, multiple=True))])
         self.count(queue)
-
-    def leave(self) -> None:
-        self._client.leave()
 
 
 def take(client: Client, queue: str, most: int, arguments: Table | None = None) -> list[Taken]:
@@ -115,7 +108,7 @@ def locked(address: BrokerAddress, otherwise: str) -> Client:
             return client
         except Refused as refused:
             client.abandon()
-            if refused.code != _RESOURCE_LOCKED:
+            if refused.code != ResourceLocked.code:
                 raise
             if time.monotonic() > deadline:
                 raise WarrenError(f"{otherwise} ({address.place})") from refused

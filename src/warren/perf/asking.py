@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from warren.amqp import methods
-from warren.amqp.constants import FRAME_PREFIX
+from warren.amqp.constants import FRAME_PREFIX, REPLY_QUEUE
 from warren.amqp.fields import table_of
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
@@ -29,7 +29,6 @@ from warren.perf.plan import Plan
 from warren.perf.workers import ENDING, MEASURING, Board, Starter
 
 IDLE_MS: Final = 50
-REPLY_TO: Final = "amq.rabbitmq.reply-to"
 # Of an answer, what is the same in all: the first frame's head and the method's id.
 _HEAD_BYTES: Final = FRAME_PREFIX + 4
 
@@ -177,8 +176,8 @@ def rpc_steps(booth: Booth) -> list[Step]:
     asking, serving = booth.client(), booth.client()
     queue = booth.own_queue(serving)
     serving.call(methods.BasicConsume(queue=queue, no_ack=True), methods.BasicConsumeOk)
-    asking.call(methods.BasicConsume(queue=REPLY_TO, no_ack=True), methods.BasicConsumeOk)
-    request, received = tried(asking, booth.publish(asking, queue, REPLY_TO), serving, methods.BasicDeliver)
+    asking.call(methods.BasicConsume(queue=REPLY_QUEUE, no_ack=True), methods.BasicConsumeOk)
+    request, received = tried(asking, booth.publish(asking, queue, REPLY_QUEUE), serving, methods.BasicDeliver)
     reply_to = received.properties.reply_to
     if reply_to is None:
         raise WarrenError("the broker has sent a request without the address for its reply")

@@ -10,10 +10,12 @@ import logging
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from warren import __version__
 from warren.broker.node import Node
 from warren.broker.operate import definitions
+from warren.broker.operate.first_start import make_defaults
 from warren.broker.session.tracer import Tracer
 from warren.broker.settings import Settings
 from warren.config import Config
@@ -21,7 +23,6 @@ from warren.errors import WarrenError
 from warren.plugins import install, made_from
 from warren.server import tls
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
-from warren.server.first_start import make_defaults, read_definitions
 from warren.server.folder import DataFolder, make_durably
 from warren.server.gate import Gate, Visitor, descriptor_limit, descriptors_for_sockets
 from warren.server.leadership import Leadership
@@ -41,6 +42,7 @@ from warren.store.log import LogStore
 from warren.store.old_definitions import FILE_NAME, load_old, put_aside
 from warren.store.recovery import recover
 from warren.store.segment_files import OUT_OF_DESCRIPTORS
+from warren.strict_json import read_json
 
 log = logging.getLogger("warren")
 
@@ -234,7 +236,7 @@ class Server:
         if not rows:
             make_defaults(node, self.passwords)
         if self.config.definitions:
-            definitions.import_(node, read_definitions(self.config.definitions), hasher=self.passwords)
+            definitions.import_(node, _read_definitions(self.config.definitions), hasher=self.passwords)
         return node
 
     def _watch(self) -> AlarmWatch:
@@ -294,3 +296,10 @@ def settings_of(config: Config, memory_limit: int) -> Settings:
         # Some must be left for strangers and for the HTTP side.
         settings.connection_max = descriptors_for_sockets(config) * 4 // 5
     return settings
+
+
+def _read_definitions(path: str) -> dict[str, Any]:
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise WarrenError(f"{path} holds no object")
+    return document

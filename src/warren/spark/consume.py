@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.fields import Field, Table
 from warren.amqp.methods import BasicAck, BasicCancel, BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk, Method
@@ -23,7 +24,7 @@ from warren.client.connection import Client, ConnectionLost
 from warren.client.session import Refused, frame_of, refusal
 from warren.errors import WarrenError
 from warren.spark.columns import record_batch
-from warren.store.stream_rows import STREAM_OFFSET, StreamRows
+from warren.store.stream_rows import StreamRows
 
 PRODUCT: Final = "warren spark"
 HEARTBEAT: Final = 30

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from typing import Final, TypeVar
 
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.fields import Field, Table
 from warren.amqp.methods import (
     BasicAck,
@@ -28,15 +29,13 @@ from warren.amqp.methods import (
 )
 from warren.client.connection import Client
 from warren.client.session import Received, frame_of, refusal
-from warren.errors import WarrenError
+from warren.errors import NotFound, WarrenError
 from warren.spark.archives.place import ASK, first_offset, first_since, folder_of
 from warren.spark.consume import QueueRefused, Range, data_loss, open_client, reading
 from warren.spark.options import EARLIEST, LATEST, PREFETCH_MAX, Position, ReadKind, ReadOptions
-from warren.store.stream_rows import STREAM_OFFSET
 
 # For the events of a stream that count no message, behind those that they were asked for with.
 EMPTY_SECONDS: Final = 0.25
-_NOT_FOUND: Final = 404
 
 M = TypeVar("M", bound=Method)
 
@@ -211,7 +210,7 @@ class Ends:
             with reading(name):
                 client.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk)
         except QueueRefused as refused:
-            if refused.code == _NOT_FOUND:
+            if refused.code == NotFound.code:
                 return False
             raise
         finally:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final, TypeVar
 
+from warren.amqp.constants import DEDUPLICATION_HEADER
 from warren.client.address import BrokerAddress, parse_uri
 from warren.errors import WarrenError
 
@@ -69,7 +70,6 @@ IN_FLIGHT: Final = 5_000
 _SHORT_MAX: Final = 255
 # Query and partition join it, and all of it has at most 255.
 _PUBLISHER_MAX: Final = 128
-DEDUPLICATION_HEADER: Final = "x-deduplication-header"
 # Of the headers with which a pipeline puts a message aside.
 MISFIT_PREFIX: Final = "x-misfit-"
 

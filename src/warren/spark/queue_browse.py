@@ -19,6 +19,7 @@ from pyspark.sql.datasource import InputPartition
 
 from warren.amqp.fields import Field
 from warren.client.connection import Client
+from warren.errors import AccessRefused
 from warren.spark.consume import SEQUENCE, DataLoss, QueueRefused, Range, data_loss, open_client
 from warren.spark.inbox import Inbox
 from warren.spark.options import ReadOptions
@@ -29,7 +30,6 @@ PREFETCH: Final = 20_000
 LEASE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.2
 _RECHECK_SECONDS: Final = 1.0
-_ACCESS_REFUSED: Final = 403
 
 
 class BrowsePlanner:
@@ -113,7 +113,7 @@ class BrowsePlanner:
             try:
                 self._inbox.consume(PREFETCH, {"x-browse": Field("t", True)}, True)
             except QueueRefused as refused:
-                if refused.code != _ACCESS_REFUSED or time.monotonic() > deadline:
+                if refused.code != AccessRefused.code or time.monotonic() > deadline:
                     raise
                 # A refusal has closed the channel.
                 self._client.abandon()

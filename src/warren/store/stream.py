@@ -13,6 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from warren.broker.queue.stream_log import StreamCursor, StreamLog, StreamRecord, is_spent
+from warren.broker.world import ERROR
 from warren.store.format import SEEN, SYNCED, TOGETHER, write_record
 from warren.store.seen import write_note
 from warren.store.stream_archive import archive_folder
@@ -30,7 +31,6 @@ TAIL_BYTES: Final[i64] = 524288
 FILE_BYTES: Final[i64] = 64 * 1024 * 1024
 _OFFSET_COLUMN: Final[i64] = 0
 _TIME_COLUMN: Final[i64] = 8
-_ERROR: Final = 40
 
 
 class Block:
@@ -256,7 +256,7 @@ class DiskStreamLog(StreamLog):
         end = position + found if found >= 0 else segment.durable
         segment.wounds[position] = end
         self.queue.node.host.log(
-            _ERROR,
+            ERROR,
             f"store: stream '{self.queue.name}' in vhost '{self.queue.vhost}' lost messages: "
             f"{file_name(self.incarnation, segment.number)} is damaged from byte {position} to {end}",
         )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.constants import FRAME_OVERHEAD, FRAME_PREFIX
+from warren.amqp.constants import FRAME_OVERHEAD, FRAME_PREFIX, STREAM_OFFSET
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.stream_run import RUN_HEAD_SIZE, RUN_SUFFIX, check_version, position_of, seed_of
 from warren.store.format import RECORD_HEADER_SIZE, record_at
 from warren.store.stream_format import FACTS_SIZE, STREAM_MESSAGE, claimed_size, offset_of, timestamp_of
 from warren.store.walk import RecordWalk
-
-STREAM_OFFSET: Final = "x-stream-offset"
 
 
 class StreamRows(Deliveries):

@@ -52,9 +52,8 @@ class SyncedUpTo:
 class StreamIndexChore(Chore):
     """Write the index of a full file, so that a restart need not read it."""
 
-    def __init__(self, after: i64, log: DiskStreamLog, segment: StreamSegment) -> None:
+    def __init__(self, after: i64, segment: StreamSegment) -> None:
         super().__init__(after)
-        self.log = log
         self.segment = segment
         self.data = encode_index(segment)
 
@@ -156,7 +155,7 @@ class StreamLogs:
                 self._want_index(log, segment)
 
     def _want_index(self, log: DiskStreamLog, segment: StreamSegment) -> None:
-        self.chores.append(StreamIndexChore(self.store.position, log, segment))
+        self.chores.append(StreamIndexChore(self.store.position, segment))
 
     def begin_sync(self) -> list[int]:
         """The handles of the files that a thread should make durable."""

@@ -14,14 +14,18 @@ from tests.spark.path.building import binding, definitions, exchange, queue, sen
 from tests.spark.path.equality import difference, live_outcome, path_outcome
 from tests.spark.path.traffic import START
 from warren.amqp.fields import Field
+from warren.amqp.properties import Properties, encode_properties
 from warren.amqp.tables import encode_table
 from warren.broker.operate.definitions import DefinitionsError
 from warren.errors import WarrenError
 from warren.spark.path import simulation as simulation_module
+from warren.spark.path.accounts import Publish
 from warren.spark.path.components import Components, components_of
 from warren.spark.path.consumers import read_crew
+from warren.spark.path.events import ENTERED_FIELDS
 from warren.spark.path.matcher import Matcher, Question, Verdict
 from warren.spark.path.routing import Router
+from warren.spark.path.simulation import Simulation
 from warren.spark.path.spill import SpillingStore
 from warren.spark.path.topology import Topology, read_topology
 
@@ -33,6 +37,12 @@ def topology_of(*items: Any) -> Topology:
 
 
 # -- definitions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_without_users_meets_the_defaults_of_a_first_start() -> None:
+    node = read_topology({"queues": []}).sample
+    assert node.vhosts["/"].description == "Default virtual host"
+    assert node.access.users["guest"].tags == ["administrator"]
 
 
 def test_definitions_are_a_path_a_text_or_a_dict(tmp_path: Path) -> None:
@@ -244,6 +254,31 @@ def test_the_seed_decides_who_is_rejected() -> None:
 
     assert rejected(1) == rejected(1) != rejected(2)
     assert 20 <= len(rejected(1)) <= 60
+
+
+def test_a_publish_to_more_queues_than_a_turn_has_room_for_is_a_publish_to_each() -> None:
+    names = [f"q{number}" for number in range(1_500)]
+    made = definitions(
+        exchange("wide", "fanout"), queue("late"),
+        *(queue(name, x_max_length=9, x_overflow="reject-publish", **DLX, x_dead_letter_routing_key="late")
+          for name in names),
+        *(binding("wide", name) for name in names),
+    )  # fmt: skip
+    topology = read_topology(made)
+    simulation = Simulation(topology, components_of(topology.sample, frozenset()))
+    via = dict.fromkeys(range(len(topology.queues)), topology.exchanges.index(("/", "wide")))
+    # Persistent: there a queue costs most.
+    properties = encode_properties(Properties(delivery_mode=2))
+    simulation.publish(
+        Publish(simulation.component_of(simulation.queues[0]), 0, "/", "p", 1, "guest", "wide", "k", False, properties,
+                1, START, True, via)
+    )  # fmt: skip
+    causes = {
+        (row[ENTERED_FIELDS.index("reason")], row[ENTERED_FIELDS.index("via")]) for row in simulation.events.entered
+    }
+    assert len(simulation.events.entered) == len(names)
+    assert causes == {("published", "wide")}
+    assert [event.outcome for event in simulation.events.others] == ["ack"]
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from tests.spark.path.outcome import Outcome
 from tests.spark.path.traffic import Sent
+from warren.broker.stream.stream import Stream
 from warren.spark.path import events
 from warren.spark.path.components import components_of
 from warren.spark.path.consumers import Crew
 from warren.spark.path.play import Player
 from warren.spark.path.properties import NUMBERS
 from warren.spark.path.routing import Router
-from warren.spark.path.topology import Topology, read_topology
+from warren.spark.path.topology import Topology, name_of_queue, queues_of, read_topology
 from warren.spark.schema import PROPERTY_NAMES
 
 PROPERTIES = pa.struct(
@@ -72,6 +73,8 @@ class Run:
         **extensions: Any,
     ) -> None:
         self.topology: Topology = read_topology(definitions, max_message_size, **extensions)
+        streams = (queue for queue in queues_of(self.topology.sample) if isinstance(queue, Stream))
+        self._streams = {name_of_queue(stream) for stream in streams}
         self.crew = crew
         self.starts_at = starts_at
         self.partitions = partitions
@@ -132,7 +135,7 @@ class Run:
         for event in told:
             name = f"{event['publisher']}:{event['sequence']}"
             queue = (event["vhost"], event["queue"])
-            if event["kind"] == events.ENTERED and queue in self.topology.streams:
+            if event["kind"] == events.ENTERED and queue in self._streams:
                 row = (name, event["exchange"], event["routing_key"], ANY_DEATHS)
                 self._appended.setdefault(queue, []).append(row)
             if event["kind"] == events.ENTERED:
@@ -143,7 +146,7 @@ class Run:
                 self.outcome.confirms[name] = "nack"
 
     def finish(self) -> Outcome:
-        for stream in self.topology.streams:
+        for stream in self._streams:
             if stream in self.outcome.entered:
                 self.outcome.contents[stream] = self._appended[stream]
         for event in sorted(self._last, key=lambda event: event["place"] or 0):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from warren.amqp import methods, replies
+from warren.amqp.constants import REPLY_QUEUE, STREAM_OFFSET
 from warren.amqp.fields import Table
-from warren.broker.consume.reply_to import REPLY_QUEUE, open_reply_queue
+from warren.broker.consume.reply_to import open_reply_queue
 from warren.broker.queue.browser import (
     BROWSE,
     BROWSE_FROM,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 # Consumer arguments that streams do not know, and that only they know.
 _OF_QUEUES: Final = ("x-priority", BROWSE, BROWSE_FROM, SETTLE_TO)
-_OF_STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+_OF_STREAMS: Final = (STREAM_OFFSET, "x-stream-filter", "x-stream-match-unfiltered")
 
 
 def consume(channel: Channel, method: methods.BasicConsume) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from warren.amqp.constants import REPLY_QUEUE
 from warren.broker.message import NEVER, Message
 from warren.broker.queue.entry import Entry
 from warren.errors import NotFound, PreconditionFailed
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
     from warren.broker.session.house import House
 
-REPLY_QUEUE: Final = "amq.rabbitmq.reply-to"
-_PREFIX: Final = "amq.rabbitmq.reply-to."
+_PREFIX: Final = f"{REPLY_QUEUE}."
 
 
 def is_reply_address(name: str) -> bool:

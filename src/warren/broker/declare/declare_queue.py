@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warren.amqp import methods
+from warren.amqp.constants import REPLY_QUEUE
 from warren.amqp.fields import Table
 from warren.amqp.replies import count_of
-from warren.broker.consume.reply_to import REPLY_QUEUE, check_reply_address, is_reply_address
+from warren.broker.consume.reply_to import check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
 from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.errands import Budget, Errand

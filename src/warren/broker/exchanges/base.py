@@ -110,7 +110,6 @@ class Exchange(Destination):
         # Effective alternate exchange and policy: the argument, else what a policy says. Set by the vhost.
         self.alternate: str | None = None
         self.policy: str | None = None
-        self.operator_policy: str | None = None
         self.effective_policy: dict[str, object] = {}
         # True where the same keys may lead elsewhere next time (headers, hashes of properties, random).
         self.looks_beyond_keys = False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from warren.amqp.constants import BODY_HARD_MAX, MAX_EXPIRY_MS
+from warren.amqp.constants import BODY_HARD_MAX, MAX_EXPIRY_MS, ORIGIN_HEADER
 from warren.amqp.fields import Table, type_name
 from warren.broker.exchanges.base import Exchange
 from warren.broker.message import Message, Origin
@@ -18,9 +18,6 @@ from warren.errors import AccessRefused, PreconditionFailed
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
     from warren.broker.vhost.vhost import VHost
-
-# Of messages that come from another broker: exchange and key that they were published with there.
-ORIGIN_HEADER: Final = "x-warren-origin"
 
 
 def size(channel: Channel, body_size: i64) -> None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
-from warren.amqp.constants import BASIC_PUBLISH
+from warren.amqp.constants import BASIC_PUBLISH, ORIGIN_HEADER, REPLY_QUEUE
 from warren.amqp.properties import HEADERS, PropertyPeek, peek_properties
 from warren.amqp.reader import ArgumentReader
 from warren.amqp.tables import decode_table
-from warren.broker.consume.reply_to import REPLY_QUEUE, name_reply_address
+from warren.broker.consume.reply_to import name_reply_address
 from warren.broker.exchanges.base import Envelope
 from warren.broker.exchanges.key_hashing import hash_bytes, mix
 from warren.broker.exchanges.route import is_cacheable, route
@@ -42,7 +42,7 @@ _IMMEDIATE: Final = 2
 _FLAGS_AT: Final[i64] = 19
 _MODE_AT: Final[i64] = 21
 _ONLY_DELIVERY_MODE: Final[i64] = 0x1000
-_ORIGIN_HEADER: Final = checks.ORIGIN_HEADER.encode()
+_ORIGIN_HEADER: Final = ORIGIN_HEADER.encode()
 # Targets that all connections together remember, about half a KB each, and what each may have however many they are.
 _TARGETS_MAX: Final = 65536
 _TARGETS_MIN: Final = 256

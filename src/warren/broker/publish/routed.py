@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
+from warren.amqp.constants import NO_ROUTE
 from warren.amqp.methods import BasicReturn
 from warren.amqp.replies import frame
 from warren.broker.consume.reply_to import deliver_reply
@@ -201,5 +202,5 @@ def _return(channel: Channel, message: Message, observer: Observer | None) -> No
         # While the message went to very many queues, which broke over it.
         return
     origin = message.origin
-    head = frame(channel.number, BasicReturn(312, "NO_ROUTE", origin.exchange, origin.keys[0]))
+    head = frame(channel.number, BasicReturn(NO_ROUTE, "NO_ROUTE", origin.exchange, origin.keys[0]))
     channel.connection.send_content(head, channel.framed(message))

@@ -12,6 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from warren.amqp.constants import DEDUPLICATION_HEADER
 from warren.amqp.fields import Table
 from warren.broker.message import Message
 from warren.broker.rules.setting_kinds import integer
@@ -19,7 +20,6 @@ from warren.broker.rules.setting_kinds import integer
 _DEFAULT_SIZE: Final = 1000
 # More than a batch of a pipeline has, because that is what may come again.
 _RESULTS_SIZE: Final = 200_000
-_DEFAULT_HEADER: Final = "x-deduplication-header"
 
 
 class Deduplication:
@@ -42,17 +42,17 @@ class Deduplication:
             return None
         size = arguments.get("x-cache-size")
         ttl = arguments.get("x-cache-ttl")
-        header = arguments.get("x-deduplication-header")
+        header = arguments.get(DEDUPLICATION_HEADER)
         return Deduplication(
             _DEFAULT_SIZE if size is None else integer(size),
             -1 if ttl is None else integer(ttl),
-            _DEFAULT_HEADER if header is None else str(header.value),
+            DEDUPLICATION_HEADER if header is None else str(header.value),
         )
 
     @staticmethod
     def of_results() -> Deduplication:
         """For what a pipeline publishes."""
-        return Deduplication(_RESULTS_SIZE, -1, _DEFAULT_HEADER)
+        return Deduplication(_RESULTS_SIZE, -1, DEDUPLICATION_HEADER)
 
     def identity_of(self, message: Message) -> bytes | None:
         """What the message is known by; None when it does not say."""

@@ -13,12 +13,11 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.queue.outlet import Outlet
-from warren.broker.world import Host
+from warren.broker.world import ERROR, Host
 from warren.errors import InternalError
 
 # A fifth of the 20 ms that nobody should wait longer than: readers and consumers have their share of a turn, too.
 UNITS: Final[i64] = 4000
-_ERROR: Final = 40
 
 
 class Budget:
@@ -111,7 +110,7 @@ class Errands:
         try:
             return errand.step(budget)
         except Exception:
-            self._host.log(_ERROR, f"work of more than one turn failed\n{traceback.format_exc()}")
+            self._host.log(ERROR, f"work of more than one turn failed\n{traceback.format_exc()}")
             is_over = errand.failed()
             if is_over and errand.waiter is not None:
                 # Who asked waits for an answer that will not come.

@@ -7,7 +7,7 @@ its publishers get nacks, its consumers a basic.cancel, and it starts anew from 
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
@@ -16,13 +16,12 @@ from warren.broker.queue.entry import Entry
 from warren.broker.queue.expiry import arm_expiry
 from warren.broker.queue.limits import drop_some
 from warren.broker.queue.outcome import FAILED
+from warren.broker.world import ERROR
 
 if TYPE_CHECKING:
     from warren.broker.queue.fifo import FifoQueue
     from warren.broker.queue.queue import Queue
     from warren.broker.queue.yard import Yard
-
-_ERROR: Final = 40
 
 
 class Monitor:
@@ -88,7 +87,7 @@ class Monitor:
     def failed(self, queue: Queue) -> None:
         self.failures += 1
         queue.failed_at = self.failures
-        self._yard.host.log(_ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
+        self._yard.host.log(ERROR, f"queue '{queue.name}' in vhost '{queue.vhost}' failed\n{traceback.format_exc()}")
         self._yard.queue_failed(queue)
         consumers = queue.consumers.all()
         queue.restart()

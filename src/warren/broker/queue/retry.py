@@ -31,7 +31,6 @@ class Retry(Timer):
         super().__init__()
         self.queue = queue
         self._heap: list[tuple[int, int, Entry]] = []
-        self.body_bytes: i64 = 0
 
     @property
     def count(self) -> int:
@@ -52,7 +51,6 @@ class Retry(Timer):
         if delay <= 0:
             return False
         heappush(self._heap, (self.queue.node.now + delay, entry.sequence, entry))
-        self.body_bytes += entry.message.body_size
         self._arm()
         return True
 
@@ -64,9 +62,7 @@ class Retry(Timer):
     def fire(self, now: i64) -> None:
         heap = self._heap
         while heap and heap[0][0] <= now:
-            entry = heappop(heap)[2]
-            self.body_bytes -= entry.message.body_size
-            self.queue.put_back(entry)
+            self.queue.put_back(heappop(heap)[2])
         if heap:
             self._arm()
         self.queue.node.drain_soon(self.queue)
@@ -74,9 +70,7 @@ class Retry(Timer):
     def purge(self, limit: i64) -> i64:
         count = min(limit, i64(len(self._heap)))
         for _ in range(count):
-            entry = self._heap.pop()[2]
-            self.body_bytes -= entry.message.body_size
-            self.queue.backing.settle(entry)
+            self.queue.backing.settle(self._heap.pop()[2])
         return count
 
 

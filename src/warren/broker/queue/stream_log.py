@@ -12,6 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.stamp import stamped
 from warren.amqp.stream_run import StreamRun
 from warren.broker.message import Message
@@ -21,7 +22,7 @@ from warren.broker.queue.backing import Backing
 SEGMENT_BYTES: Final[i64] = 500_000_000
 # Consumers mostly sit on the first channel of their connection; frames for it go out as they are kept.
 KEPT_CHANNEL: Final[i64] = 1
-_OFFSET: Final = b"x-stream-offset"
+_OFFSET: Final = STREAM_OFFSET.encode()
 # What a record costs beside its bytes on the wire.
 RECORD_OVERHEAD: Final[i64] = 48
 

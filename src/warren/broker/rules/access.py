@@ -63,10 +63,6 @@ class User:
         """May publish with another user's name in the user_id property."""
         return "impersonator" in self.tags
 
-    def limit(self, name: str) -> int:
-        """-1 where there is none; a negative limit means the same."""
-        return max(self.limits.get(name, -1), -1)
-
 
 class Permission:
     def __init__(self, configure: str, write: str, read: str) -> None:

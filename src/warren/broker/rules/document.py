@@ -19,8 +19,6 @@ class DefinitionsError(WarrenError):
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"definitions: {place}: {reason}" if place else f"definitions: {reason}")
-        self.place = place
-        self.reason = reason
 
 
 class Item:

@@ -75,8 +75,7 @@ class Policy:
 class PolicySet:
     """The policies of one vhost, those of users and those of operators. Who changes them lets the vhost apply them."""
 
-    def __init__(self, vhost: str) -> None:
-        self.vhost = vhost
+    def __init__(self) -> None:
         self.policies: dict[str, Policy] = {}
         self.operator_policies: dict[str, Policy] = {}
         self._ranked: dict[str, list[Policy]] = {POLICY: [], OPERATOR_POLICY: []}

@@ -6,7 +6,7 @@ dispatch.py hands it what clients send; what a method does is in the file of its
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
@@ -23,14 +23,13 @@ from warren.broker.queue.recipient import Recipient
 from warren.broker.session.answers import AwaitingAnswer, Transaction
 from warren.broker.session.confirm import Confirms
 from warren.broker.session.credit import Credit
+from warren.broker.world import INFO
 from warren.errors import AccessRefused, NotFound, SoftError
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
     from warren.broker.session.connection import Connection
     from warren.broker.vhost.vhost import VHost
-
-_INFO: Final = 20
 
 
 class Content:
@@ -161,7 +160,7 @@ class Channel(Recipient):
         if self.is_closed:
             return
         self.connection.node.host.log(
-            _INFO, f"channel {self.number} of {self.connection.name} closed: {error.code} {error.reply_text}"
+            INFO, f"channel {self.number} of {self.connection.name} closed: {error.code} {error.reply_text}"
         )
         self.close()
         self.connection.send(

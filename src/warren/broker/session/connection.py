@@ -20,6 +20,7 @@ from warren.broker.session.heartbeat import ConnectionTimer, HeartbeatTimer
 from warren.broker.session.intake import SIZE_FUDGE, Intake
 from warren.broker.session.numbering import Numbering
 from warren.broker.session.observer import Target
+from warren.broker.world import INFO, WARNING
 from warren.errors import NO_METHOD, AmqpError, ConnectionForced, FrameError, NotAllowed
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ _SILENT_CLOSE_MS: Final[i64] = 3_000
 # Reads for connections that are gone: a reader of their own would be a circle, which only the collector finds, and
 # that looks through all that is old once in a lifetime.
 NOBODY: Final = Intake()
-_INFO: Final = 20
-_WARNING: Final = 30
-_ERROR: Final = 40
 
 
 class Connection(Outlet):
@@ -298,12 +296,12 @@ class Connection(Outlet):
             return
         if not self.intake.may_tell(error):
             # Nobody who has not logged in is told anything, or answered quickly.
-            self.node.host.log(_WARNING, f"closing {self.name} during the handshake: {error.explanation}")
+            self.node.host.log(WARNING, f"closing {self.name} during the handshake: {error.explanation}")
             self.stage = CLOSING
             self._set_deadline(_SILENT_CLOSE_MS)
             return
         # An operator's wish, or the broker's end, is nothing to worry about.
-        level = _INFO if isinstance(error, ConnectionForced) else _WARNING
+        level = INFO if isinstance(error, ConnectionForced) else WARNING
         self.node.host.log(level, f"closing {self.name}: {error.code} {error.reply_text}")
         method_id = 0 if error.method_id == NO_METHOD else error.method_id or self.intake.method_id
         self.stage = CLOSING

@@ -9,7 +9,7 @@ back is looked at here: the core behind it believes what types say.
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from warren.amqp.fields import Table
 from warren.amqp.methods import Method
@@ -20,13 +20,12 @@ from warren.broker.queue.queue import Queue
 from warren.broker.rules.queue_settings import SETTINGS, Setting
 from warren.broker.session.interceptors import Interceptor
 from warren.broker.session.tracer import Tracer
+from warren.broker.world import ERROR
 from warren.errors import AmqpError, InternalError, WarrenError
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
     from warren.broker.world import Host
-
-_ERROR: Final = 40
 
 
 class Faults:
@@ -43,7 +42,7 @@ class Faults:
             return
         self._told.add(call)
         text = f"extension {self.name} failed in {call}, and is passed over there; this is told once"
-        self._host.log(_ERROR, f"{text}\n{traceback.format_exc()}")
+        self._host.log(ERROR, f"{text}\n{traceback.format_exc()}")
 
     def of(self, call: str) -> Guarded:
         return Guarded(self, call)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
 from warren.amqp.constants import HEARTBEAT_FRAME
 from warren.broker.queue.outlet import CLOSED, RUNNING, STARTING
 from warren.broker.timers import Timer
+from warren.broker.world import ERROR, WARNING
 
 if TYPE_CHECKING:
     from warren.broker.session.connection import Connection
-
-_WARNING: Final = 30
-_ERROR: Final = 40
 
 
 class ConnectionTimer(Timer):
@@ -38,9 +36,9 @@ class ConnectionTimer(Timer):
 
     def due_for(self, connection: Connection) -> None:
         if connection.stage == STARTING:
-            connection.node.host.log(_WARNING, f"closing {connection.name}: handshake timeout")
+            connection.node.host.log(WARNING, f"closing {connection.name}: handshake timeout")
         elif connection.stage == RUNNING:
-            connection.node.host.log(_WARNING, f"closing {connection.name}: it does not read its answers")
+            connection.node.host.log(WARNING, f"closing {connection.name}: it does not read its answers")
         connection.end()
 
 
@@ -77,7 +75,7 @@ class HeartbeatTimer(ConnectionTimer):
         if self._silent_ticks > 4:
             seconds = connection.heartbeat
             connection.node.host.log(
-                _ERROR, f"closing {connection.name}: missed heartbeats from client, timeout: {seconds}s"
+                ERROR, f"closing {connection.name}: missed heartbeats from client, timeout: {seconds}s"
             )
             connection.end()
             return

@@ -14,7 +14,7 @@ from warren.broker.session.guard import GuardedInterceptor
 from warren.broker.session.observer import Watching
 from warren.broker.settings import Settings
 from warren.broker.vhost.realm import Realm
-from warren.broker.world import Host, Recorder
+from warren.broker.world import INFO, Host, Recorder
 from warren.errors import NO_METHOD, NotAllowed, ResourceError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from warren.broker.session.connection import Connection
     from warren.broker.session.credit import Credit
 
-_INFO: Final = 20
 # As publishers are told of them.
 _ALARM_TEXTS: Final = {"memory": "memory", "disk": "disk", "fd": "file descriptors", "replication": "nodes in sync"}
 
@@ -85,7 +84,7 @@ class House(Realm):
         self.counters.connections_opened += 1
         self.events.connection("created", connection)
         place = "" if vhost is None else vhost.name
-        self.host.log(_INFO, f"{connection.name}: user '{connection.user}' connected to vhost '{place}'")
+        self.host.log(INFO, f"{connection.name}: user '{connection.user}' connected to vhost '{place}'")
         self._user_connections[connection.user] = self._user_connections.get(connection.user, 0) + 1
 
     def forget(self, connection: Connection) -> None:
@@ -95,7 +94,7 @@ class House(Realm):
         self.open_connections -= 1
         self.counters.connections_closed += 1
         self.events.connection("closed", connection)
-        self.host.log(_INFO, f"{connection.name}: user '{connection.user}' is gone")
+        self.host.log(INFO, f"{connection.name}: user '{connection.user}' is gone")
         left = self._user_connections[connection.user] - 1
         if left > 0:
             self._user_connections[connection.user] = left

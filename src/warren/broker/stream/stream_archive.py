@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.fields import Field, Table
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
@@ -28,7 +29,7 @@ class ArchiveNotice(StreamCursor):
             return None
         self._is_told = True
         log = self._log
-        headers: Table = {"x-stream-offset": Field("l", log.first_offset)}
+        headers: Table = {STREAM_OFFSET: Field("l", log.first_offset)}
         if log.archives and log.archive_folder:
             headers["x-archive-root"] = Field("S", log.archive_root)
             headers["x-archive-folder"] = Field("S", log.archive_folder)

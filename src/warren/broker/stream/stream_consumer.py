@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import write_i64_be
 from mypy_extensions import i64
 
-from warren.amqp.constants import FRAME_END, FRAME_OVERHEAD
+from warren.amqp.constants import FRAME_END, FRAME_OVERHEAD, STREAM_OFFSET
 from warren.amqp.fields import Field, Table
 from warren.amqp.frames import needs_reframing, rechannel, reframe
 from warren.amqp.stamp import stamped
@@ -37,7 +37,7 @@ _FAR: Final = 1 << 52
 class StreamConsumer(Consumer):
     def __init__(self, channel: Recipient, queue: Stream, tag: str, exclusive: bool, arguments: Table) -> None:
         super().__init__(channel, queue, tag, False, exclusive, 0, arguments)
-        self.cursor: StreamCursor = _cursor(queue, arguments.get("x-stream-offset"))
+        self.cursor: StreamCursor = _cursor(queue, arguments.get(STREAM_OFFSET))
         self._filters = _filters(arguments.get("x-stream-filter"))
         unfiltered = arguments.get("x-stream-match-unfiltered")
         self._takes_unfiltered = unfiltered is not None and unfiltered.value is True
@@ -151,7 +151,7 @@ def _start(queue: Stream, field: Field | None) -> i64:
     age = age_in_ms(field.value) if isinstance(field.value, str) else 0
     if age == 0:
         raise PreconditionFailed(
-            f"invalid arg 'x-stream-offset' for {resource('queue', queue.name, queue.vhost)}: "
+            f"invalid arg '{STREAM_OFFSET}' for {resource('queue', queue.name, queue.vhost)}: "
             "use first, last, next, an offset, a timestamp or an interval such as 1h"
         )
     return log.offset_at(queue.node.now - age)

@@ -55,7 +55,7 @@ class VHost:
         self.default_queue_type: str | None = None
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {}
-        self.policies = PolicySet(name)
+        self.policies = PolicySet()
         self.limits: dict[str, int] = {}
         self.parameters: dict[tuple[str, str], object] = {}
         self.connections: i64 = 0
@@ -363,7 +363,6 @@ class VHost:
         if isinstance(exchange, PipelineExchange) and NAME_ARGUMENT not in exchange.arguments:
             exchange.pipeline = str(definition.get(NAME_SETTING, ""))
         exchange.policy = None if policy is None else policy.name
-        exchange.operator_policy = None if operator is None else operator.name
         exchange.effective_policy = definition
         if exchange.name and self.node.exchange_decorators:
             exchange.decorators = [each for each in self.node.exchange_decorators if each.active_for(exchange)]

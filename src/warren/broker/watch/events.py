@@ -22,6 +22,7 @@ from warren.broker.session.connection import Connection
 from warren.broker.terms import erlang_address, erlang_argument
 from warren.broker.vhost.realm import Realm
 from warren.broker.watch.own_messages import OwnMessages
+from warren.broker.world import INFO
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 _PROTOCOL: Final = "{0,9,1}"
@@ -29,7 +30,6 @@ _PROTOCOL: Final = "{0,9,1}"
 # secrets.
 _COMMON: Final = ("queue.", "exchange.", "binding.")
 _NAMES: Final = ("vhost", "component", "user", "username", "name", "exchange", "tags", "pattern")
-_INFO: Final = 20
 
 
 class Events(EventListener):
@@ -59,7 +59,7 @@ class Events(EventListener):
         """Somebody changed something."""
         if self.actor != INTERNAL and not key.startswith(_COMMON):
             named = [f"{name}={facts[name]!r}" for name in _NAMES if name in facts]
-            self._node.host.log(_INFO, f"{key} by user '{self.actor}' from {self.place}: {', '.join(named)}")
+            self._node.host.log(INFO, f"{key} by user '{self.actor}' from {self.place}: {', '.join(named)}")
         self.emit(key, {**facts, "user_who_performed_action": self.actor})
 
     def queue(self, verb: str, queue: Queue) -> None:

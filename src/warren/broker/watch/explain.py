@@ -25,9 +25,8 @@ _PICKING: Final = ("x-consistent-hash", "x-modulus-hash", "x-random", "x-local-r
 class Match:
     """One binding, and why it did or did not match."""
 
-    def __init__(self, binding: Binding, is_match: bool, why: str) -> None:
+    def __init__(self, binding: Binding, why: str) -> None:
         self.binding = binding
-        self.is_match = is_match
         self.why = why
 
 
@@ -88,7 +87,7 @@ def _judge(exchange: Exchange, envelope: Envelope, found: list[Destination], ste
         is_match = _matches(exchange, binding, envelope, found)
         kept = step.matches if is_match else step.misses
         if len(kept) < (MATCHES_SHOWN if is_match else MISSES_SHOWN):
-            kept.append(Match(binding, is_match, _why(exchange, binding, envelope, is_match)))
+            kept.append(Match(binding, _why(exchange, binding, envelope, is_match)))
 
 
 def _matches(exchange: Exchange, binding: Binding, envelope: Envelope, found: list[Destination]) -> bool:

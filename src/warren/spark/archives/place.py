@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from warren.amqp.constants import STREAM_OFFSET
 from warren.amqp.fields import Table
 from warren.errors import WarrenError
 from warren.spark.archives.files import files_in, first_before
@@ -23,7 +24,7 @@ def folder_of(name: str, answer: Table, asked: str) -> str:
     if asked == NONE or folder is None or root is None:
         return ""
     path = os.path.join(asked or str(root.value), str(folder.value))
-    first = answer["x-stream-offset"].value
+    first = answer[STREAM_OFFSET].value
     if isinstance(first, int) and first > 0 and not os.path.isdir(path):
         raise WarrenError(
             f"the archive of {name!r} is not here: its broker writes it to {root.value!s}/{folder.value!s}; "

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from warren.client.address import DEFAULT_URI
 from warren.errors import WarrenError
 from warren.spark.arrow_schema import ARROW
 from warren.spark.folders import folder_at
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
-from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Sink, SinkKind, Source, SourceKind, View
+from warren.spark.pipelines.model import Definition, Sink, SinkKind, Source, SourceKind, View
 from warren.spark.pipelines.runner import run
 from warren.spark.places import absolute, is_local
 
@@ -43,7 +44,7 @@ class Archive:
     name: str
     # A folder, or an address that Spark can name.
     table: str | Path
-    broker: str = DEFAULT_BROKER
+    broker: str = DEFAULT_URI
     format: SinkKind = SinkKind.PARQUET
     partition_by: tuple[str, ...] = ("day",)
     follow: bool = False

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from warren.amqp.constants import DEDUPLICATION_HEADER
 from warren.amqp.deliveries import Deliveries
 from warren.amqp.methods import BasicAck, QueueDeclare, QueueDeclareOk
 from warren.amqp.tables import decode_table
 from warren.broker.publish.x_death import origin_queue
-from warren.client.address import parse_uri
+from warren.client.address import DEFAULT_URI, parse_uri
 from warren.client.connection import Client
 from warren.client.session import Refused, frame_of
 from warren.errors import WarrenError
@@ -29,8 +30,7 @@ from warren.spark.columns import record_batch
 from warren.spark.consume import READ_BYTES, consume, open_client, take_deliveries
 from warren.spark.encode import Encoder
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
-from warren.spark.options import DEDUPLICATION_HEADER, MISFIT_PREFIX, WriteOptions
-from warren.spark.pipelines.model import DEFAULT_BROKER
+from warren.spark.options import MISFIT_PREFIX, WriteOptions
 from warren.spark.publish import ConfirmedPublisher
 from warren.spark.spark_errors import told_in_one_line
 
@@ -50,7 +50,7 @@ _NOT_CHOSEN: Final = "not chosen by the filter"
 @dataclass
 class Redrive:
     queue: str
-    broker: str = DEFAULT_BROKER
+    broker: str = DEFAULT_URI
     where: str = ""
     # In place of the queue that x-death names.
     to: str = ""

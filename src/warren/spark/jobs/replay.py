@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from warren.client.address import parse_uri
+from warren.amqp.constants import DEDUPLICATION_HEADER
+from warren.client.address import DEFAULT_URI, parse_uri
 from warren.errors import WarrenError
 from warren.spark.folders import LocalFolder, folder_at
 from warren.spark.jobs.empty_columns import filled_columns, without_empty
 from warren.spark.jobs.job import Progress, Summary, Watcher, ignore
-from warren.spark.pipelines.model import DEFAULT_BROKER
 from warren.spark.pipelines.state import State
 from warren.spark.places import absolute, is_local
 from warren.spark.spark_errors import told_in_one_line
@@ -40,7 +40,7 @@ class Replay:
     state: Path
     table: str | Path | None = None
     stream: str = ""
-    broker: str = DEFAULT_BROKER
+    broker: str = DEFAULT_URI
     # None: each message's own.
     exchange: str | None = None
     routing_key: str | None = None
@@ -206,7 +206,7 @@ class _Run:
     def _publish(self, rows: DataFrame, replay: str, chunk: int) -> int:
         from pyspark.sql import functions as f
 
-        from warren.spark.options import DEDUPLICATION_HEADER, WriteOptions
+        from warren.spark.options import WriteOptions
 
         job = self._job
         options = WriteOptions(

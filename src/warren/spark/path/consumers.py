@@ -20,7 +20,7 @@ from warren.broker.node import Node
 from warren.client.session import Refused, Session
 from warren.errors import WarrenError
 from warren.spark.path.door import Door
-from warren.spark.path.given import read_json
+from warren.spark.path.given import read_given
 from warren.spark.path.topology import Name
 
 _CHANNEL: Final = 3
@@ -142,7 +142,7 @@ def read_crew(consumers: object) -> Crew:
     if isinstance(consumers, Crew):
         return consumers
     try:
-        consumers = read_json(consumers)
+        consumers = read_given(consumers)
     except ValueError as error:
         raise WarrenError(f"consumers: not JSON: {error}") from None
     document = {"consumers": consumers} if isinstance(consumers, list) else consumers

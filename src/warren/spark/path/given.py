@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from warren.errors import WarrenError
+from warren.strict_json import loads, read_json
 
 
-def read_json(given: object) -> object:
-    """Raises ValueError for a text, or a file, that is no JSON."""
+def read_given(given: object) -> object:
+    """Raises ValueError for a text that is no JSON."""
     if isinstance(given, Path) or (isinstance(given, str) and given.lstrip()[:1] not in ("{", "[")):
-        given = _read(Path(given))
-    return json.loads(given) if isinstance(given, str) else given
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise WarrenError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise WarrenError(f"cannot read {path}: not a text file") from None
+        return read_json(given)
+    return loads(given.encode()) if isinstance(given, str) else given

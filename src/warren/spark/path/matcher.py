@@ -24,8 +24,6 @@ from warren.spark.path.door import Doors, publish_arguments, scope_of
 from warren.spark.path.host import StillHost
 from warren.spark.path.topology import Topology, queues_of
 
-NO_ROUTE: Final = 312
-SYNTAX_ERROR: Final = 502
 # Bounds what is remembered of keys that publishers choose, and nodes of different times.
 _VERDICTS_MAX: Final = 1_000_000
 _EPOCHS_MAX: Final = 16

@@ -19,11 +19,12 @@ from warren.amqp.frames import body_of
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule
 from warren.broker.stream.stream import Stream
+from warren.spark.path.accounts import Publish, named, taken_out
 from warren.spark.path.collecting import without_collecting
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
-from warren.spark.path.simulation import Publish, Simulation, named
+from warren.spark.path.simulation import Simulation
 from warren.spark.path.spill import IN_MEMORY, row_of
 from warren.spark.path.state import Memory, note_state
 from warren.spark.path.topology import Topology
@@ -87,7 +88,7 @@ class Player:
             if queue.deleted or isinstance(queue, Stream):
                 continue
             outcome = "scheduled" if isinstance(queue, Schedule) else "ready"
-            for place, entry in enumerate(simulation.kept(queue), 1):
+            for place, entry in enumerate(taken_out(queue), 1):
                 note_kept(simulation, queue, entry, outcome, place, self.keeps_state)
                 if simulation.events.are_many:
                     yield from simulation.events.batches()

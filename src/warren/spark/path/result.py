@@ -9,9 +9,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from warren.amqp.constants import NO_ROUTE
 from warren.spark.path import events
 from warren.spark.path.components import Components
-from warren.spark.path.matcher import NO_ROUTE
 
 if TYPE_CHECKING:
     from warren.spark.path.message_path import Stages

@@ -12,13 +12,14 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
+from warren.errors import SyntaxRefused
+from warren.spark.path.accounts import name_of
 from warren.spark.path.collecting import without_collecting
 from warren.spark.path.components import known_components
 from warren.spark.path.consumers import Crew
 from warren.spark.path.interception import CHANGED_TYPE, Interception
-from warren.spark.path.matcher import SYNTAX_ERROR, Matcher, Question, Verdict
+from warren.spark.path.matcher import Matcher, Question, Verdict
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
-from warren.spark.path.simulation import name_of
 from warren.spark.path.topology import Topology
 
 ARROW_TYPE: Final = pa.struct(
@@ -125,7 +126,7 @@ class Router:
     def _verdict(self, frames: Frames, frame: int, key: Any) -> Verdict:
         problem = frames.value("problem", frame, None)
         if problem is not None:
-            return Verdict(SYNTAX_ERROR, f"SYNTAX_ERROR - {problem}", "row")
+            return Verdict(SyntaxRefused.code, f"SYNTAX_ERROR - {problem}", "row")
         refusal = frames.value("refused_code", frame, 0)
         if refusal:
             return Verdict(

@@ -7,81 +7,41 @@ that limits count is told apart from it, and the broker looks at no body.
 
 from __future__ import annotations
 
-import json
-import struct
 from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache, partial
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
-from warren.amqp.fields import plain
-from warren.amqp.frames import body_of, content_frames
-from warren.broker.exchanges.delayed import DELAY_HEADER
+from warren.amqp.frames import content_frames
 from warren.broker.message import NEVER, Message, Origin
-from warren.broker.publish.x_death import record_death
-from warren.broker.queue import outcome as outcomes
-from warren.broker.queue.deadletter import REASON_EXPIRED, REASON_MAXLEN, DeadLetter, DeathListener
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.expiry import is_expired
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule
 from warren.broker.queue.stream_log import StreamRecord
-from warren.broker.session.observer import Observer
 from warren.broker.stream.stream import Stream
 from warren.errors import WarrenError
 from warren.spark.path import events
+from warren.spark.path.accounts import Accounts, Publish, Unentered, name_of, named
 from warren.spark.path.components import Components
 from warren.spark.path.consumers import Crew, Post, attach
 from warren.spark.path.door import Door, Doors, publish_arguments
-from warren.spark.path.events import Event, EventRows
+from warren.spark.path.events import Event
 from warren.spark.path.host import StillHost
 from warren.spark.path.spill import IN_MEMORY, Row, SpillingStore
-from warren.spark.path.topology import Name, Topology, name_of_queue, queues_of
+from warren.spark.path.topology import Name, Topology, queues_of
 
-_SEQUENCE: Final = struct.Struct(">q")
 _STREAM_BYTES: Final = 1 << 20
-DUPLICATE: Final = "duplicate"
-QUEUE_EXPIRED: Final = "queue_expired"
-PUBLISHED: Final = "published"
-DEAD_LETTER: Final = "dead_letter"
-DELAYED: Final = "delayed"
-
-
-class Publish(NamedTuple):
-    component: int
-    message: int
-    vhost: str
-    publisher: str
-    sequence: int
-    user: str
-    exchange: str
-    routing_key: str
-    mandatory: bool
-    properties: bytes
-    body_size: int
-    at: int
-    # Whether the publisher's answer depends on these queues.
-    may_refuse: bool
-    # Number of a queue -> number of the exchange that led there.
-    via: dict[int, int]
-
-
-def name_of(publisher: str, sequence: int) -> bytes:
-    """The body that stands for a message's own."""
-    return _SEQUENCE.pack(sequence) + publisher.encode(errors="surrogatepass")
+# More than any work costs.
+_ALL_UNITS: Final = 1 << 60
 
 
 @lru_cache(maxsize=100_000)
 def _known_arguments(exchange: str, routing_key: str, mandatory: bool) -> bytes:
     """Keys come again and again."""
     return publish_arguments(exchange, routing_key, mandatory)
-
-
-def named(body: bytes) -> tuple[str, int]:
-    return body[8:].decode(errors="surrogatepass"), _SEQUENCE.unpack_from(body)[0]
 
 
 class LetterHost(StillHost):
@@ -95,44 +55,10 @@ class LetterHost(StillHost):
         return crc32(self.letters.popleft(), self.seed) if self.letters else super().draw()
 
 
-class _Deaths(DeathListener):
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-
-    def died(self, letter: DeadLetter) -> None:
-        self._simulation.died(letter)
-
-
-class _Unentered(Observer):
-    """The queues that did not take a message in, and why."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[Queue, str, str]] = []
-
-    def queued(self, queue: Queue, outcome: int) -> None:
-        if outcome == outcomes.REFUSED:
-            self.rows.append((queue, events.REFUSED, REASON_MAXLEN))
-        elif outcome == outcomes.DUPLICATE:
-            self.rows.append((queue, events.DROPPED, DUPLICATE))
-
-
-class _Place(NamedTuple):
-    vhost: str
-    name: str
-    number: int
-    # Of an entry into it.
-    outcome: str | None
-
-    @staticmethod
-    def of(queue: Queue, number: int) -> _Place:
-        return _Place(*name_of_queue(queue), number, events.APPENDED if isinstance(queue, Stream) else None)
-
-
 class Reading:
     """What was appended to a stream: it tells nobody, so it is read."""
 
     def __init__(self, stream: Stream) -> None:
-        self.stream = stream
         self.cursor = stream.log.cursor(0)
         # What earlier batches have appended.
         self.before = 0
@@ -150,18 +76,19 @@ class Simulation:
         started_at: int = 0,
         in_memory: int = IN_MEMORY,
     ) -> None:
-        self.events = EventRows()
         self.host = LetterHost(0 if crew is None else crew.seed)
-        self.store = SpillingStore(self, in_memory)
+        self.accounts = Accounts(self.host.letters)
+        self.events = self.accounts.rows
+        self.store = SpillingStore(self.accounts, in_memory)
         self.node = topology.node(self.host, self.store, started_at)
-        self.node.dead_letters.listener = _Deaths(self)
+        self.node.dead_letters.listener = self.accounts
+        # Nobody waits for a turn: what could wait for a later one would not be told with the publish that caused it.
+        self.node.errands.budget.left = self.node.errands.budget.units = _ALL_UNITS
         self.queues: list[Queue] = queues_of(self.node)
-        # All that is told of a queue when a message enters it, found at once.
-        self._places = {queue: _Place.of(queue, number) for number, queue in enumerate(self.queues)}
+        self.accounts.begin(self.node, topology, self.queues)
         # Whether any of them may not take a message in.
         self._choosy = any(queue.deduplication is not None or queue.options.rejects_when_full for queue in self.queues)
         self._component_of = {queue: components.of_queue[number] for number, queue in enumerate(self.queues)}
-        self._exchange_names = [name for _, name in topology.exchanges]
         self._posts: list[Post] = [] if crew is None else attach(self.node, crew)
         # Places in _posts: who heard something in this turn, and who will have done something when.
         self._rung: list[int] = []
@@ -173,11 +100,6 @@ class Simulation:
         self.played: dict[int, None] = {}
         self.streams: dict[Stream, Reading] = {}
         self._all_streams = [queue for queue in self.queues if isinstance(queue, Stream)]
-        # The publish that is being delivered; None while the node does something by itself.
-        self._current: Publish | None = None
-        # The message that a consumer is settling.
-        self._settling = b""
-        self._is_silent = False
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -217,9 +139,9 @@ class Simulation:
         """Of several who are done at once, who comes first in the file."""
         post = self._posts[place]
         plan = post.worker.plan
-        self._settling = post.worker.working[0][2]
+        self.accounts.settling = post.worker.working[0][2]
         outcome, body = post.worker.say()
-        self._settling = b""
+        self.accounts.settling = b""
         if post.worker.working:
             heappush(self._working, (post.worker.due, place))
         self._end_turn()
@@ -243,28 +165,21 @@ class Simulation:
         delivery = door.judge(arguments, content, publish.body_size)
         component, component_of = publish.component, self._component_of
         queues = [queue for queue in delivery.queues if component_of[queue] == component]
-        unentered = _Unentered() if self._choosy else None
-        self._current = publish
+        unentered = Unentered() if self._choosy else None
+        self.accounts.current = publish
         accepted = door.deliver(delivery, queues, unentered)
         if self.streams:
             self._read_streams()
-        self._current = None
+        self.accounts.current = None
         if unentered is not None:
             for queue, kind, reason in unentered.rows:
-                self._note_publish(kind, queue, publish, reason)
+                self.accounts.left_out(kind, queue, publish, reason)
         self._end_turn()
         if publish.may_refuse:
             self.events.others.append(Event(
                 events.CONFIRMED, vhost=publish.vhost, publisher=publish.publisher, sequence=publish.sequence,
                 message=publish.message, at=publish.at, outcome="ack" if accepted else "nack",
             ))  # fmt: skip
-
-    def _note_publish(self, kind: str, queue: Queue, publish: Publish, reason: str) -> None:
-        self.events.others.append(Event(
-            kind, vhost=queue.vhost, queue=queue.name, publisher=publish.publisher, sequence=publish.sequence,
-            exchange=publish.exchange, routing_key=publish.routing_key, at=self.node.now, reason=reason,
-            body_size=publish.body_size,
-        ))  # fmt: skip
 
     def play(self, component: int) -> None:
         """From now on these queues count."""
@@ -285,83 +200,9 @@ class Simulation:
     def _appended(self, stream: Stream, record: StreamRecord, before: int) -> None:
         exchange, key = _names_in(record.wire)
         message = Message(Origin(exchange, [key]), record.wire[record.suffix_size :], 1, 0)
-        if self._current is not None:
-            message.body_size = self._current.body_size
-        self.entered(stream, Entry(message, stream, before + record.offset + 1, NEVER))
-
-    # -- what the node tells -----------------------------------------------------------------------------------------
-
-    def entered(self, queue: Queue, entry: Entry) -> None:
-        if self._is_silent:
-            return
-        message = entry.message
-        publish = self._current
-        origin = message.origin
-        vhost, name, number, outcome = self._places[queue]
-        from_queue: str | None = None
-        if publish is not None:
-            publisher, sequence, reason = publish.publisher, publish.sequence, PUBLISHED
-            via = self._exchange_names[publish.via[number]]
-        else:
-            publisher, sequence = named(body_of(message.content))
-            reason, from_queue = _cause(message)
-            via = origin.exchange
-        self.events.entered.append((
-            vhost, name, entry.sequence, publisher, sequence, origin.exchange, origin.keys[0], self.node.now, reason,
-            via, from_queue, entry.expires_at, message.body_size, outcome,
-        ))  # fmt: skip
-
-    def discarded(self, queue: Queue, message: Message) -> None:
-        self._dropped(queue, message, 0, REASON_EXPIRED)
-
-    def settled(self, queue: Queue, entry: Entry) -> None:
-        """Out of the queue for good. Those that a consumer settled and dead letters are told elsewhere."""
-        if queue.options.dead_letter_exchange is not None or isinstance(queue, Schedule):
-            return
-        if self._settling and body_of(entry.message.content) == self._settling:
-            return
-        reason = REASON_EXPIRED if is_expired(entry, self.node.now) else REASON_MAXLEN
-        self._dropped(queue, entry.message, entry.sequence, reason)
-
-    def died(self, letter: DeadLetter) -> None:
-        queue, message = letter.queue, letter.entry.message
-        exchange = queue.options.dead_letter_exchange
-        if exchange is None:
-            # reject-publish-dlx without a dead-letter exchange: refused, and no more.
-            return
-        if exchange not in self.node.vhosts[queue.vhost].exchanges:
-            self._dropped(queue, message, letter.entry.sequence, letter.reason)
-            return
-        key = queue.options.dead_letter_routing_key
-        body = body_of(message.content)
-        self.host.letters.append(body + queue.name.encode(errors="surrogatepass"))
-        publisher, sequence = named(body)
-        self.events.others.append(Event(
-            events.DEAD_LETTERED, vhost=queue.vhost, queue=queue.name,
-            position=letter.entry.sequence if letter.stored else None, publisher=publisher, sequence=sequence,
-            exchange=exchange, routing_key=message.origin.keys[0] if key is None else key, at=self.node.now,
-            reason=letter.reason, x_death=self._x_death(letter), body_size=message.body_size,
-        ))  # fmt: skip
-
-    def _x_death(self, letter: DeadLetter) -> str:
-        properties = letter.entry.message.properties()
-        headers = {} if properties.headers is None else dict(properties.headers)
-        origin = letter.entry.message.origin
-        record_death(headers, letter.queue.name, letter.reason, origin, properties, self.node.wall_seconds())
-        return json.dumps(plain(headers["x-death"]))
-
-    def _dropped(self, queue: Queue, message: Message, position: int, reason: str) -> None:
-        publisher, sequence = named(body_of(message.content))
-        origin = message.origin
-        self.events.dropped.append((
-            queue.vhost, queue.name, position or None, publisher, sequence, origin.exchange, origin.keys[0],
-            self.node.now, reason, message.body_size,
-        ))  # fmt: skip
-
-    def deleted(self, queue: Queue) -> None:
-        """It expired (x-expires), with all it held."""
-        for entry in self.kept(queue):
-            self._dropped(queue, entry.message, entry.sequence, QUEUE_EXPIRED)
+        if self.accounts.current is not None:
+            message.body_size = self.accounts.current.body_size
+        self.accounts.entered(stream, Entry(message, stream, before + record.offset + 1, NEVER))
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -372,15 +213,8 @@ class Simulation:
                 "a queue failed while the path was played; this is a mistake of Warren's, please report it"
             )
 
-    def kept(self, queue: Queue) -> Iterable[Entry]:
-        """What is in the queue at the end, taken out of it, in the order in which it would be handed out."""
-        entry = queue.backing.fetch()
-        while entry is not None:
-            yield entry
-            entry = queue.backing.fetch()
-
     def name_of(self, queue: Queue) -> Name:
-        return self._places[queue][:2]
+        return self.accounts.places[queue][:2]
 
     def component_of(self, queue: Queue) -> int:
         return self._component_of[queue]
@@ -401,22 +235,12 @@ class Simulation:
 
     def restore(self, queue: Queue, row: Row) -> None:
         """Back from an earlier batch, in the order of `kept`; nobody is told."""
-        self._is_silent = True
+        self.accounts.is_silent = True
         entry = self.store.entry_of(queue, row)
         queue.backing.publish(entry)
         if isinstance(queue, FifoQueue | Schedule) and queue.exact_expiry is not None:
             queue.exact_expiry.add(entry)
-        self._is_silent = False
-
-
-def _cause(message: Message) -> tuple[str, str | None]:
-    """Why the broker itself published it, and for a dead letter the queue that it came from."""
-    headers = message.properties().headers or {}
-    delay = headers.get(DELAY_HEADER)
-    if delay is not None and isinstance(delay.value, int) and delay.value < 0:
-        return DELAYED, None
-    field = headers.get("x-last-death-queue")
-    return DEAD_LETTER, field.value if field is not None and isinstance(field.value, str) else None
+        self.accounts.is_silent = False
 
 
 def _names_in(suffix: bytes) -> tuple[str, str]:

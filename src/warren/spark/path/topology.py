@@ -16,17 +16,17 @@ from warren.broker.exchanges.base import Exchange
 from warren.broker.exchanges.random import RandomExchange
 from warren.broker.node import Node
 from warren.broker.operate.definitions import DefinitionsError, import_
+from warren.broker.operate.first_start import make_defaults
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.broker.queue.store import Store
 from warren.broker.rules.hashing import SHA256
 from warren.broker.session.interceptors import PUBLISH
 from warren.broker.settings import Settings
-from warren.broker.stream.stream import Stream
 from warren.broker.world import Host
 from warren.errors import WarrenError
 from warren.plugins import install
-from warren.spark.path.given import read_json
+from warren.spark.path.given import read_given
 from warren.spark.path.host import StillHost
 
 # Sections whose items name their vhost, except in the export of a single one.
@@ -63,7 +63,7 @@ class Topology:
         document = json.loads(self.text)
         if not document.get("users"):
             # As a broker that starts for the first time, which is what such a file is imported into.
-            node.bootstrap(SHA256, "")
+            make_defaults(node, _NoPasswords())
         import_(node, document, _only_vhost(document), _NoPasswords())
         if not document.get("users"):
             for vhost in node.vhosts:
@@ -79,10 +79,6 @@ class Topology:
     def queues(self) -> list[Name]:
         """(vhost, queue); the place in this list is the queue's number."""
         return [name_of_queue(queue) for queue in queues_of(self.sample)]
-
-    @cached_property
-    def streams(self) -> frozenset[Name]:
-        return frozenset(name_of_queue(queue) for queue in queues_of(self.sample) if isinstance(queue, Stream))
 
     @cached_property
     def exchanges(self) -> list[Name]:
@@ -165,7 +161,7 @@ def name_of_queue(queue: Queue) -> Name:
 
 def _document(definitions: object) -> dict[str, object]:
     try:
-        definitions = read_json(definitions)
+        definitions = read_given(definitions)
     except ValueError as error:
         raise DefinitionsError("", f"not JSON: {error}") from None
     if not isinstance(definitions, dict):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 
+from warren.amqp.constants import DEDUPLICATION_HEADER
 from warren.client.address import parse_uri
 from warren.client.connection import Client
 from warren.spark.encode import Encoder
 from warren.spark.folders import write_parquet
-from warren.spark.options import DEDUPLICATION_HEADER, MISFIT_PREFIX, WriteOptions
+from warren.spark.options import MISFIT_PREFIX, WriteOptions
 from warren.spark.pipelines.model import SinkKind
 from warren.spark.publish import ConfirmedPublisher
 

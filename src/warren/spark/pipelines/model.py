@@ -8,12 +8,12 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from warren.client.address import DEFAULT_URI
 from warren.spark.places import absolute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DEFAULT_BROKER: Final = "amqp://guest:guest@127.0.0.1:5672/%2F"
 DEFAULT_MAX_ROWS: Final = 50_000
 # Bodies whose fields are columns.
 WITH_SCHEMA: Final = ("json", "avro")
@@ -196,7 +196,7 @@ class Definition:
     # Where it stands: relative paths count from there.
     base: Path
     file: str = ""
-    broker: str = DEFAULT_BROKER
+    broker: str = DEFAULT_URI
     # The management API that statuses are sent to; empty: to none.
     api: str = ""
     # Of this machine: who runs it, and how it is doing.

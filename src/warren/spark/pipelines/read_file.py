@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from warren.client.address import DEFAULT_URI
 from warren.errors import WarrenError
 from warren.spark.pipelines.check import check
 from warren.spark.pipelines.document import FileNode, Mistakes, read_text
-from warren.spark.pipelines.model import DEFAULT_BROKER, Definition, Restart, Sink, Source, View
+from warren.spark.pipelines.model import Definition, Restart, Sink, Source, View
 from warren.spark.pipelines.read_sink import read_dead_letters, read_sink
 from warren.spark.pipelines.read_source import read_source, read_watermark
 from warren.spark.pipelines.section import NAME, FileSection
@@ -57,7 +58,7 @@ def read(section: FileSection, file: str, base: Path, mistakes: Mistakes) -> Def
         name=name,
         base=base,
         file=file,
-        broker=_url(section, "broker", DEFAULT_BROKER, ("amqp", "amqps")),
+        broker=_url(section, "broker", DEFAULT_URI, ("amqp", "amqps")),
         api=_url(section, "api", "", ("http", "https")),
         folder=Path(absolute(folder if is_local(folder) else own, base)),
         storage="" if is_local(folder) else absolute(folder, base),

@@ -17,10 +17,9 @@ from warren.broker.exchanges.pipeline import NAME_ARGUMENT, PIPELINE
 from warren.client.address import parse_uri
 from warren.client.connection import Client
 from warren.client.session import Refused
-from warren.errors import WarrenError
+from warren.errors import NotFound, WarrenError
 from warren.spark.pipelines.model import Definition, SinkKind, Source, SourceKind
 
-_NOT_FOUND = 404
 # Ids that a queue remembers: the default, and as many as it may be asked to.
 _LEAST_IDS = 1000
 _MOST_IDS = 1_000_000
@@ -120,7 +119,7 @@ class _Topology:
             with Client(self._target, self._product) as client:
                 client.call(question, answer)
         except Refused as error:
-            if error.code == _NOT_FOUND:
+            if error.code == NotFound.code:
                 return False
             raise
         return True

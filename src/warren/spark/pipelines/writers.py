@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from warren.amqp.constants import DEDUPLICATION_HEADER
 from warren.broker.exchanges.pipeline import RESULT_HEADER
 from warren.errors import WarrenError
 from warren.spark.folders import Folder, folder_at
-from warren.spark.options import DEDUPLICATION_HEADER, write_options
+from warren.spark.options import write_options
 from warren.spark.pipelines.delta_table import DeltaBatches
 from warren.spark.pipelines.graph import views_of
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
