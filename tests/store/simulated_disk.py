@@ -15,6 +15,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PAGES = (512, 4096)
+# Zeros behind what was written, however many a file asks for: more of them tell nothing, and every crash copies them.
+ROOM_MAX = 4096
 
 
 class Fault(Enum):
@@ -48,8 +50,13 @@ class Inode:
         self.room = 0
 
     def sync(self) -> None:
-        if not self.is_poisoned:
-            self.begin_sync()()
+        """As if nothing was written between the two ends of `begin_sync`."""
+        if self.is_poisoned:
+            return
+        self.durable_room = self.room
+        if self.pending:
+            self.durable = bytes(self.content)
+            self.pending = []
 
     def begin_sync(self) -> Callable[[], None]:
         """What ends it: only what was written when it began is durable then."""
@@ -72,7 +79,8 @@ class Inode:
         return max(len(self.content), self.room)
 
     def read(self, size: int, offset: int) -> bytes:
-        return _padded(self.content[offset : offset + size], min(self.room - offset, size))
+        found = bytes(self.content[offset : offset + size])
+        return found if len(found) == size else _padded(found, min(self.room - offset, size))
 
     def after_crash(self, random: Random) -> bytes:
         return _padded(self._after_crash(random), random.choice((self.room, self.durable_room)))
@@ -122,7 +130,7 @@ def _without(pending: list[T], begun: list[T]) -> list[T]:
 
 
 def _padded(content: bytes | bytearray, room: int) -> bytes:
-    return bytes(content) + bytes(max(0, room - len(content)))
+    return bytes(content).ljust(room, b"\0")
 
 
 def _put(image: bytearray, offset: int, data: bytes) -> None:
@@ -213,7 +221,7 @@ class SimulatedDisk:
         self._change(f"create {name}")
         if name in self.entries:
             raise FileExistsError(errno.EEXIST, "File exists", name)
-        inode = Inode(room=room)
+        inode = Inode(room=min(room, ROOM_MAX))
         self.change_names([(name, inode)])
         return self._open(inode)
 
@@ -265,7 +273,9 @@ class SimulatedDisk:
 
     def sync_directory(self) -> None:
         self._change("sync directory")
-        self.begin_directory_sync()()
+        if self.pending_names:
+            self.durable_entries = dict(self.entries)
+            self.pending_names = []
 
     def begin_directory_sync(self) -> Callable[[], None]:
         """What ends it: only the names that were there when it began are durable then."""
