@@ -54,6 +54,10 @@ FILES: Final = {
     ],
     "src/warren/store/log.py": [
         f"{STORE}/test_syncing.py",
+        f"{STORE}/test_stopping.py",
+        f"{STORE}/test_lost_segments.py",
+        f"{STORE}/test_mirror.py",
+        f"{STORE}/test_stream_files.py",
         f"{STORE}/test_definitions_log.py",
         f"{STORE}/test_log_store.py",
         f"{STORE}/test_space.py",
@@ -72,10 +76,9 @@ OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 NAMES: Final = {"min": "max", "max": "min"}
-# A test that takes longer is left to those that are shorter, and a mutant that takes longer than its tests did by far
-# never ends.
+# A test that takes longer is left to those that are shorter, and one that takes longer than it did by far never ends.
 SLOW: Final = 20.0
-PATIENCE: Final = 30
+PATIENCE: Final = 10
 
 
 @dataclass
@@ -250,7 +253,6 @@ class Runner:
             self._by_line.setdefault(line, set()).add(item.nodeid)
 
     def _is_noticed(self, mutant: Mutant, items: list[pytest.Item]) -> bool:
-        patience = PATIENCE + int(10 * sum(self._times[item.nodeid] for item in items))
         child = os.fork()
         if child:
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
@@ -258,12 +260,12 @@ class Runner:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        signal.alarm(patience)
         function = function_of(self._file, mutant.function)
         assert function is not None
         assert mutant.code is not None
         function.__code__ = mutant.code
         for item in items:
+            signal.alarm(PATIENCE + int(10 * self._times[item.nodeid]))
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=None)):
                 os._exit(1)
         os._exit(0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld
 from warren.broker.stream.stream import Stream
@@ -68,6 +70,25 @@ def test_while_space_is_short_a_segment_ends_when_little_of_it_lives() -> None:
     assert f"{first:012d}.log" not in world.live_files()
 
 
+@pytest.mark.parametrize("is_short_before", [True, False])
+def test_while_space_is_short_a_segment_ends_in_the_turn_in_which_nothing_of_it_lives(is_short_before: bool) -> None:
+    """However much is written in every turn, and though nothing is written any more."""
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    world.declare("q")
+    for number in range(8):
+        world.publish(f"m{number}{FILLER}", "q")
+    world.sync()
+    first = world.store.active.number
+    world.store.short_of_space = is_short_before
+    while world.ack_next("q") is not None:
+        pass
+    world.flush()
+    assert (world.store.active.number > first) == is_short_before
+    world.store.short_of_space = True
+    world.flush()
+    assert world.store.active.number == first + 1
+
+
 def test_the_memory_of_what_a_stream_has_just_written_is_bounded() -> None:
     world = StoredWorld(SimulatedDisk())
     log = stream_log(world)
@@ -78,6 +99,19 @@ def test_the_memory_of_what_a_stream_has_just_written_is_bounded() -> None:
         assert kept == log._tail_bytes
         assert kept <= TAIL_BYTES
     assert kept > TAIL_BYTES // 2
+
+
+def test_where_the_messages_of_a_full_file_are_is_not_kept_in_memory() -> None:
+    world = StoredWorld(SimulatedDisk())
+    log = stream_log(world)
+    for number in range(40):
+        world.publish(f"m{number}{FILLER}", "s")
+        world.sync()
+    full = [segment for segment in log.segments if segment.is_sealed]
+    assert len(full) > 3
+    assert all(segment.rows_in_memory() for segment in full)
+    world.settle_down()
+    assert not [segment for segment in full if segment.rows_in_memory()]
 
 
 def test_nothing_leaves_a_stream_before_it_is_in_the_archive() -> None:

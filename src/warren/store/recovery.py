@@ -374,8 +374,10 @@ def _gather_lanes(store: LogStore, orphans: list[Segment]) -> None:
                 lanes[number] = RecoveredLane(payload)
             lanes[number].watermark = max(lanes[number].watermark, RecoveredLane(payload).watermark)
     returned: Returned = {}
+    deleted: set[int] = set()
     for segment in [*orphans, *store.segments.values()]:
         note_all(returned, segment.returned)
+        deleted.update(segment.deleted_lanes)
     for segment in store.segments.values():
         for number, mark in segment.watermarks.items():
             if number in lanes:
@@ -384,7 +386,6 @@ def _gather_lanes(store: LogStore, orphans: list[Segment]) -> None:
             lane = lanes.get(run.lane)
             if lane is not None:
                 lane.runs.append((segment, run))
-    deleted = {number for segment in store.segments.values() for number in segment.deleted_lanes}
     for number, lane in lanes.items():
         lane.returned = returned.get(number, {})
         if lane.durable and number not in deleted:
