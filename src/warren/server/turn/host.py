@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from warren.broker.node import Node
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.world import Login
+from warren.server import logs
 from warren.server.fair_line import FairLine
 from warren.server.leadership import Leadership
 from warren.server.passwords import Passwords
@@ -219,6 +220,4 @@ class LoopHost(Turns):
         self.wake()
 
     def log(self, level: int, text: str) -> None:
-        # As log.log, which looks for the line of code that called it: no line of the log shows that.
-        if log.isEnabledFor(level):
-            log.handle(logging.LogRecord(log.name, level, "", 0, text, None, None))
+        logs.tell(log, level, text)
