@@ -15,11 +15,12 @@ from warren.amqp import replies
 from warren.broker.node import Node
 from warren.broker.session.connection import Connection
 from warren.errors import InternalError
-from warren.server.gate import Gate, Visitor, address_of
 from warren.server.origin import ClientOrigin, origin_of
 from warren.server.tls import subject_of
 from warren.server.turn.clock import Clock
+from warren.server.turn.gate import Gate, address_of
 from warren.server.turn.timers import Line
+from warren.server.visitor import Visitor
 
 log = logging.getLogger("warren.transport")
 
