@@ -152,6 +152,9 @@ class NoTurns(Turns):
     def let_go(self, at_once: bool) -> None:
         pass
 
+    def after_turn(self, leaving: AmqpTransport) -> None:
+        pass
+
 
 class Outgoing(asyncio.Transport):
     """What a socket's transport was told."""

@@ -52,6 +52,10 @@ class Turns:
         """End it now, or after what else the loop has to read, if the core asked for it meanwhile."""
         raise NotImplementedError
 
+    def after_turn(self, leaving: AmqpTransport) -> None:
+        """Its connection is told to be lost when the turn is over, also one that is ending."""
+        raise NotImplementedError
+
 
 class Roster:
     """The transports that are connected, so that stopping can wait for them to go, and who of them speaks."""
@@ -181,7 +185,7 @@ class AmqpTransport:
         self._roster.leave(self)
         if self._breath is not None:
             self._breath.cancel()
-        self._tell_lost()
+        self.tell_lost()
         self._transport = None
 
     # The core's side.
@@ -211,7 +215,7 @@ class AmqpTransport:
             return
         self._is_closing = True
         # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
-        self._loop.call_soon(self._tell_lost)
+        self._turns.after_turn(self)
         transport.resume_reading()
         breath = self._breath_needed()
         if breath > 0:
@@ -250,7 +254,7 @@ class AmqpTransport:
         if self._transport is not None:
             self._transport.abort()
 
-    def _tell_lost(self) -> None:
+    def tell_lost(self) -> None:
         """Once, whether we or the peer ended it."""
         connection, self._connection = self._connection, None
         if connection is None:
