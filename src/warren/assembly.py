@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from warren.config import Config
 from warren.server import tls
 from warren.server.alarms import files_used, memory_used
-from warren.server.gate import Gate, descriptor_limit
 from warren.server.leadership import Leadership
 from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.listeners import bind
 from warren.server.passwords import Passwords
+from warren.server.turn.gate import Gate, descriptor_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,10 @@ import pytest
 
 from warren.amqp.deliveries import Column, Deliveries, SparseColumn, text_of
 from warren.amqp.fields import Field, Table
-from warren.amqp.frames import content_frames, method_frame
-from warren.amqp.methods import BasicCancel, BasicDeliver, encode_method
+from warren.amqp.frames import content_frames
+from warren.amqp.methods import BasicCancel, BasicDeliver
 from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.replies import frame
 from warren.amqp.tables import decode_table, encode_table
 from warren.errors import FrameError
 
@@ -45,7 +46,7 @@ def delivery(
         table[PLACE] = Field("l", place)
     encoded = encode_properties(Properties(headers=table or None, **properties))  # type: ignore[arg-type]
     deliver = BasicDeliver("ctag", tag, place == 7, "ex", "key.\u00e9")
-    return method_frame(1, deliver.id, encode_method(deliver)) + content_frames(1, encoded, body, frame_max)
+    return frame(1, deliver) + content_frames(1, encoded, body, frame_max)
 
 
 def full(deliveries: Deliveries, column: Column) -> list[bytes]:
@@ -148,14 +149,14 @@ def test_of_a_repeated_header_the_first_is_shown() -> None:
     properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
     deliver = BasicDeliver("c", 1, False, "", "q")
     deliveries = Deliveries(PLACE)
-    deliveries.take(method_frame(1, deliver.id, encode_method(deliver)) + content_frames(1, properties, b"", 0), 0, 1)
+    deliveries.take(frame(1, deliver) + content_frames(1, properties, b"", 0), 0, 1)
     assert values(deliveries.header_values) == [b"1"]
 
 
 def test_another_method_interrupts() -> None:
     cancel = BasicCancel("ctag")
     first = delivery(1)
-    wire = first + method_frame(1, cancel.id, encode_method(cancel))
+    wire = first + frame(1, cancel)
     deliveries = Deliveries(PLACE)
     assert deliveries.take(wire, 0, 10) == len(first)
     assert deliveries.is_interrupted

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from tests.amqp import wire
 from warren.amqp.fields import Field, Table, plain_table
-from warren.amqp.frames import content_frames, method_frame
+from warren.amqp.frames import content_frames
 from warren.amqp.methods import METHODS, Method, decode_method, encode_method
 from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.replies import frame
 from warren.amqp.tables import decode_table, encode_table
 
 # pamqp has no access class.
@@ -192,7 +193,7 @@ def test_properties_are_the_same_bytes(
 def test_whole_frames_are_the_same_bytes() -> None:
     publish = pamqp.commands.Basic.Publish(exchange="amq.topic", routing_key="a.b", mandatory=True)
     ours = decode_method(publish.index, publish.marshal(), 0, len(publish.marshal()))
-    assert method_frame(5, ours.id, encode_method(ours)) == pamqp.frame.marshal(publish, 5)
+    assert frame(5, ours) == pamqp.frame.marshal(publish, 5)
     header = pamqp.header.ContentHeader(body_size=11, properties=pamqp.commands.Basic.Properties(delivery_mode=2))
     theirs = pamqp.frame.marshal(header, 5) + pamqp.frame.marshal(pamqp.body.ContentBody(b"hello world"), 5)
     assert content_frames(5, encode_properties(Properties(delivery_mode=2)), b"hello world", 4096) == theirs

@@ -13,7 +13,6 @@ from tests.amqp import wire
 from warren.amqp.frames import (
     body_of,
     content_frames,
-    method_frame,
     needs_reframing,
     properties_span,
     rechannel,
@@ -35,10 +34,6 @@ def frames_in(data: bytes) -> list[tuple[int, int, bytes]]:
         frames.append((kind, channel, data[7 : 7 + size]))
         data = data[8 + size :]
     return frames
-
-
-def test_a_method_frame_is_id_and_arguments_between_frame_bytes() -> None:
-    assert method_frame(0xABCD, 60 << 16 | 80, b"args") == b"\x01\xab\xcd\x00\x00\x00\x08\x00\x3c\x00\x50args\xce"
 
 
 @given(channels, bodies, frame_maxes)

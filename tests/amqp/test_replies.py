@@ -45,6 +45,12 @@ def name_of(value: object) -> str:
     return value.name if isinstance(value, Method) else "_"
 
 
+def test_a_method_frame_is_id_and_arguments_between_frame_bytes() -> None:
+    long = bytes(0x10203)
+    head = b"\x01\xab\xcd\x00\x01\x02\x0b\x00\x0a\x00\x14\x00\x01\x02\x03"
+    assert replies.frame(0xABCD, methods.ConnectionSecure(long)) == head + long + b"\xce"
+
+
 @pytest.mark.parametrize(("frame", "channel", "method"), REPLIES, ids=name_of)
 def test_a_reply_is_the_frame_of_its_method(frame: bytes, channel: int, method: Method) -> None:
     assert unframed(frame) == (channel, method)

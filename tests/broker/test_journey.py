@@ -7,9 +7,9 @@ import pytest
 from tests.broker.harness import ChannelClient, World
 from warren.amqp import methods
 from warren.amqp.fields import plain_table, table_of
-from warren.amqp.frames import content_frames, method_frame
-from warren.amqp.methods import encode_method
+from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
+from warren.amqp.replies import frame
 from warren.broker.operate import administer
 from warren.broker.queue.store import Store
 from warren.broker.session.channel import Channel
@@ -35,7 +35,7 @@ def texts(journey: Journey, stage: str) -> list[str]:
 
 def publish_frames(channel: ChannelClient, method: methods.BasicPublish) -> bytes:
     content = content_frames(channel.number, encode_properties(asked()), b"body", 4096)
-    return method_frame(channel.number, method.id, encode_method(method)) + content
+    return frame(channel.number, method) + content
 
 
 def topology(channel: ChannelClient) -> None:

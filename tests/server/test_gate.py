@@ -18,7 +18,7 @@ from tests.store.simulated_disk import SimulatedDisk
 
 from warren import Broker
 from warren.amqp.constants import PROTOCOL_HEADER
-from warren.server.gate import STRANGER_SECONDS
+from warren.server.turn.gate import STRANGER_SECONDS
 from warren.store.recovery import recover
 
 LIMIT = 200

@@ -70,3 +70,36 @@ def test_who_joins_an_empty_line_again_is_called_again() -> None:
         return found
 
     assert asyncio.run(play()) == ["a", "b"]
+
+
+def test_those_who_come_one_by_one_are_let_go_a_few_at_a_time() -> None:
+    """A connection a millisecond must not be a timer a millisecond."""
+
+    async def play() -> int:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, CountingLoop)
+        all_called = asyncio.Event()
+        called: list[int] = []
+
+        def call(member: int) -> None:
+            called.append(member)
+            if len(called) == 1000:
+                all_called.set()
+
+        line = Line(loop, 0.05, call)
+        for member in range(1000):
+            line.join(member)
+            until = loop.time() + 0.0001
+            while loop.time() < until:
+                pass
+        before = loop.timers
+        await asyncio.wait_for(all_called.wait(), 60)
+        assert called == list(range(1000))
+        return loop.timers - before
+
+    loop = CountingLoop()
+    try:
+        # Spread over 0.1 s of waiting, at one look every 5 ms; each look on a busy machine takes more along.
+        assert loop.run_until_complete(play()) <= 25
+    finally:
+        loop.close()

@@ -22,8 +22,8 @@ from warren.broker.session.channel import Channel
 from warren.broker.session.interceptors import Interceptor
 from warren.config import Config
 from warren.core import IS_COMPILED
-from warren.server.gate import Gate, address_of
 from warren.server.turn.clock import Clock
+from warren.server.turn.gate import Gate, address_of
 from warren.server.turn.transport import FAREWELL, WRITE_HIGH_WATER, AmqpTransport, Roster, Turns
 
 
@@ -150,6 +150,9 @@ class NoTurns(Turns):
         pass
 
     def let_go(self, at_once: bool) -> None:
+        pass
+
+    def after_turn(self, leaving: AmqpTransport) -> None:
         pass
 
 

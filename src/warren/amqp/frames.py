@@ -1,4 +1,4 @@
-"""Frames cut by hand: the method frame, and the content (header frame and body frames) that travels with a message.
+"""Frames cut by hand: how each begins, and the content (header frame and body frames) that travels with a message.
 
 "Content" is those frames verbatim, concatenated: how the broker keeps a message. Sending it on is then a copy with
 another channel number, unless the receiver's frame_max is smaller than the sender's was.
@@ -16,7 +16,6 @@ from warren.amqp.constants import (
     FRAME_BODY,
     FRAME_END,
     FRAME_HEADER,
-    FRAME_METHOD,
     FRAME_OVERHEAD,
     FRAME_PREFIX,
 )
@@ -25,15 +24,6 @@ from warren.errors import FrameError
 
 # class(2) weight(2) body size(8), then the properties
 _HEADER_FIXED: Final = 12
-
-
-def method_frame(channel: i64, method_id: i64, arguments: bytes) -> bytes:
-    writer = BytesWriter()
-    begin_frame(writer, FRAME_METHOD, channel, 4 + len(arguments))
-    write_u32(writer, method_id)
-    writer.write(arguments)
-    writer.append(FRAME_END)
-    return writer.getvalue()
 
 
 def begin_frame(writer: BytesWriter, kind: i64, channel: i64, size: i64) -> None:

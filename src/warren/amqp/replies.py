@@ -10,14 +10,18 @@ from mypy_extensions import i64, u8
 
 from warren.amqp import methods
 from warren.amqp.constants import BASIC_ACK, BASIC_GET_OK, BASIC_NACK, FRAME_END, FRAME_METHOD
-from warren.amqp.frames import begin_frame, method_frame
-from warren.amqp.methods import Method, encode_method
+from warren.amqp.frames import begin_frame
+from warren.amqp.methods import Method
 from warren.amqp.numbers import encode_text, write_u32
+from warren.amqp.writer import ArgumentWriter
 from warren.errors import SyntaxRefused
 
 
 def frame(channel: i64, method: Method) -> bytes:
-    return method_frame(channel, method.id, encode_method(method))
+    writer = ArgumentWriter()
+    writer.begin_frame(channel, method.id)
+    method.encode(writer)
+    return writer.end_frame()
 
 
 def close(code: i64, text: str, method_id: i64 = 0) -> bytes:

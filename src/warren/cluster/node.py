@@ -22,12 +22,13 @@ from warren.config import Config
 from warren.errors import WarrenError
 from warren.replication.election import Role
 from warren.server.folder import DataFolder, make_durably
-from warren.server.gate import Entrance, Gate, Visitor
 from warren.server.identity import Identity
 from warren.server.leadership import Peer
 from warren.server.listeners import bind
 from warren.server.peers import VERSION
 from warren.server.tls import NodeTls
+from warren.server.turn.gate import Entrance, Gate
+from warren.server.visitor import Visitor
 from warren.store.inspect import MESSAGES
 
 log = logging.getLogger("warren.cluster")

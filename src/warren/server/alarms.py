@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
-from warren.server.gate import descriptor_limit
+from warren.server.turn.gate import descriptor_limit
 
 log = logging.getLogger("warren.alarms")
 

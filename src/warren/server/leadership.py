@@ -17,9 +17,9 @@ from warren.replication.disk import ReplicatedDisk
 from warren.replication.files import copy_differences
 from warren.replication.leader import Link, Replicas
 from warren.replication.messages import Garbled, PeerMessage, Splitter
-from warren.server.gate import Gate
 from warren.server.origin import ClientOrigin
 from warren.server.peers import CLIENT, FOLLOW, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, is_proof, proof
+from warren.server.turn.gate import Gate
 from warren.store.damage import damaged_parts
 from warren.store.disk import RealDisk
 

@@ -24,16 +24,17 @@ from warren.plugins import install, made_from
 from warren.server import tls
 from warren.server.alarms import AlarmWatch, disk_free, memory_total
 from warren.server.folder import DataFolder, make_durably
-from warren.server.gate import Gate, Visitor, descriptor_limit, descriptors_for_sockets
 from warren.server.leadership import Leadership
 from warren.server.listeners import Listener, listen
 from warren.server.origin import ClientOrigin
 from warren.server.passwords import Passwords
 from warren.server.turn.archiver import Archiver, WriteArchive
 from warren.server.turn.clock import Clock
+from warren.server.turn.gate import Gate, descriptor_limit, descriptors_for_sockets
 from warren.server.turn.host import LeadershipLost, LoopHost
 from warren.server.turn.syncer import Syncer
 from warren.server.turn.transport import AmqpTransport, Roster
+from warren.server.visitor import Visitor
 from warren.store.definitions import Row
 from warren.store.definitions_recovery import FoundDefinitions, recover_definitions
 from warren.store.disk import RealDisk

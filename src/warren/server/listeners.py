@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from warren.config import Config
 from warren.errors import WarrenError
-from warren.server.gate import Entrance, Gate, MakeProtocol
 from warren.server.tls import context_of
+from warren.server.turn.gate import Entrance, Gate, MakeProtocol
 
 # A free port of one address family may be taken in the other: then the next free one is tried.
 FREE_PORT_TRIES = 10

@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from warren.server.gate import address_of
 from warren.server.tls import subject_of
+from warren.server.turn.gate import address_of
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from typing import Final
 
 from warren.amqp.constants import CONNECTION_OPEN_OK, FRAME_METHOD, FRAME_OVERHEAD, FRAME_PREFIX
 from warren.config import Config
-from warren.server.gate import Entrance, Gate, Visitor, descriptor_limit
 from warren.server.listeners import bind
 from warren.server.origin import ClientOrigin, origin_of
 from warren.server.peers import CLIENT, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, Whereabouts, callers_proof
 from warren.server.tls import context_of, http_context_of, reload
+from warren.server.turn.gate import Entrance, Gate, descriptor_limit
+from warren.server.visitor import Visitor
 
 log = logging.getLogger("warren.cluster")
 

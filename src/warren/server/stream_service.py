@@ -18,14 +18,15 @@ from warren.broker.session.interceptors import Interceptor
 from warren.config import Config
 from warren.errors import NotFound, NotImplementedByBroker
 from warren.server.alarms import memory_total
-from warren.server.gate import Gate, Visitor
 from warren.server.life import DRAIN_SECONDS, settings_of
 from warren.server.listeners import Listener, open_port
 from warren.server.passwords import Passwords
 from warren.server.tls import context_of, reload
 from warren.server.turn.clock import Clock
+from warren.server.turn.gate import Gate
 from warren.server.turn.host import LoopHost
 from warren.server.turn.transport import AmqpTransport, Roster
+from warren.server.visitor import Visitor
 from warren.store.definitions import LOG_ENDING
 from warren.store.mirror import CopyDamaged, CopySurvey, MirrorStore
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from warren.broker.node import Node
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.world import Login
+from warren.server import logs
 from warren.server.fair_line import FairLine
 from warren.server.leadership import Leadership
 from warren.server.passwords import Passwords
@@ -20,7 +21,7 @@ from warren.server.turn.archiver import Archiver
 from warren.server.turn.clock import Clock
 from warren.server.turn.syncer import Syncer
 from warren.server.turn.timers import DeadlineTimer
-from warren.server.turn.transport import Turns
+from warren.server.turn.transport import AmqpTransport, Turns
 
 log = logging.getLogger("warren")
 
@@ -63,6 +64,8 @@ class LoopHost(Turns):
         self._is_flush_due = False
         # Somebody will say when the turn that is under way may end.
         self._is_held = False
+        self._is_ending = False
+        self._leaving: list[AmqpTransport] = []
         self._syncer: Syncer | None = None
         self._archiver: Archiver | None = None
         self._leadership: Leadership | None = None
@@ -136,6 +139,11 @@ class LoopHost(Turns):
         else:
             self.loop.call_soon(self.end_turn)
 
+    def after_turn(self, leaving: AmqpTransport) -> None:
+        self._leaving.append(leaving)
+        if not self._is_ending:
+            self.wake()
+
     def tick(self) -> None:
         """Hand in the time; due timers fire."""
         node = self._node
@@ -162,6 +170,7 @@ class LoopHost(Turns):
         if self._leadership is not None and not self._leadership.may_speak():
             self._on_fatal(LeadershipLost("another node may lead by now"))
             return
+        self._is_ending = True
         try:
             node.flush()
             if self._leadership is not None:
@@ -172,12 +181,18 @@ class LoopHost(Turns):
                 node.flush()
             if self._archiver is not None:
                 self._archiver.kick()
+            if self._leaving:
+                leaving, self._leaving = self._leaving, []
+                for transport in leaving:
+                    transport.tell_lost()
             timer.arm()
         except OSError as error:
             # What was not made durable must not be promised: no retry, no confirm, stop.
             self._on_fatal(error)
         except Exception:
             log.exception("output failed")
+        finally:
+            self._is_ending = False
 
     def token(self) -> str:
         return secrets.token_urlsafe(16)
@@ -219,6 +234,4 @@ class LoopHost(Turns):
         self.wake()
 
     def log(self, level: int, text: str) -> None:
-        # As log.log, which looks for the line of code that called it: no line of the log shows that.
-        if log.isEnabledFor(level):
-            log.handle(logging.LogRecord(log.name, level, "", 0, text, None, None))
+        logs.tell(log, level, text)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from warren.broker.node import Node
 from warren.server.turn.clock import Clock
 
 T = TypeVar("T")
+
+# Seconds that may pass between two looks at a line.
+_ROUGHLY: Final = 0.005
 
 
 class DeadlineTimer:
@@ -60,16 +63,14 @@ class Line(Generic[T]):
     def join(self, member: T) -> None:
         self._waiting.append((self._loop.time() + self._seconds, member))
         if len(self._waiting) == 1:
-            self._arm()
-
-    def _arm(self) -> None:
-        self._loop.call_at(self._waiting[0][0], self._fire)
+            self._loop.call_at(self._waiting[0][0], self._fire)
 
     def _fire(self) -> None:
         now, due = self._loop.time(), []
         while self._waiting and self._waiting[0][0] <= now:
             due.append(self._waiting.popleft()[1])
         if self._waiting:
-            self._arm()
+            # Those who came one by one are let go a few at a time.
+            self._loop.call_at(max(self._waiting[0][0], now + _ROUGHLY), self._fire)
         for member in due:
             self._call(member)

@@ -15,11 +15,12 @@ from warren.amqp import replies
 from warren.broker.node import Node
 from warren.broker.session.connection import Connection
 from warren.errors import InternalError
-from warren.server.gate import Gate, Visitor, address_of
 from warren.server.origin import ClientOrigin, origin_of
 from warren.server.tls import subject_of
 from warren.server.turn.clock import Clock
+from warren.server.turn.gate import Gate, address_of
 from warren.server.turn.timers import Line
+from warren.server.visitor import Visitor
 
 log = logging.getLogger("warren.transport")
 
@@ -49,6 +50,10 @@ class Turns:
 
     def let_go(self, at_once: bool) -> None:
         """End it now, or after what else the loop has to read, if the core asked for it meanwhile."""
+        raise NotImplementedError
+
+    def after_turn(self, leaving: AmqpTransport) -> None:
+        """Its connection is told to be lost when the turn is over, also one that is ending."""
         raise NotImplementedError
 
 
@@ -180,7 +185,7 @@ class AmqpTransport:
         self._roster.leave(self)
         if self._breath is not None:
             self._breath.cancel()
-        self._tell_lost()
+        self.tell_lost()
         self._transport = None
 
     # The core's side.
@@ -210,7 +215,7 @@ class AmqpTransport:
             return
         self._is_closing = True
         # What the connection held must not wait for the peer to go, only for the end of the flush that called this.
-        self._loop.call_soon(self._tell_lost)
+        self._turns.after_turn(self)
         transport.resume_reading()
         breath = self._breath_needed()
         if breath > 0:
@@ -249,7 +254,7 @@ class AmqpTransport:
         if self._transport is not None:
             self._transport.abort()
 
-    def _tell_lost(self) -> None:
+    def tell_lost(self) -> None:
         """Once, whether we or the peer ended it."""
         connection, self._connection = self._connection, None
         if connection is None:

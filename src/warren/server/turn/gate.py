@@ -21,12 +21,15 @@ from functools import partial
 from typing import Final
 
 from warren.config import Config
+from warren.server.visitor import Kind, Visitor
 
 log = logging.getLogger("warren.gate")
 
 BACKLOG: Final = 1024
 # New sockets in one turn of the loop, so that a flood of them leaves room for those who are in.
 ACCEPTS_PER_TURN: Final = 32
+# Turns in a row that each found one, after which more are taken for likely: to ask in vain costs as much as one.
+STREAK: Final = 8
 # Seconds that a stranger has at least: a login takes less, also when a thousand clients come back at once.
 STRANGER_SECONDS: Final = 1.0
 TLS_HANDSHAKE_TIMEOUT: Final = 5.0
@@ -45,40 +48,6 @@ def descriptors_for_sockets(config: Config) -> int:
     """The kernel gives the lowest number that is free: who gets this one or a higher has come too late."""
     limit = descriptor_limit()
     return limit - (config.descriptors_reserved or min(limit // 4, 1024))
-
-
-# Family, type and protocol of a socket. Asked of the socket they are enumerations, made anew each time.
-Kind = tuple[int, int, int]
-
-
-class Visitor(socket.socket):
-    """A socket that was accepted. Its descriptor is given back by `close`, or by `detach` where uvloop has it."""
-
-    # One for each connection there is: no dictionary.
-    __slots__ = ("address", "came_at", "gate", "number", "port")
-
-    def __init__(self, gate: Gate, like: Kind, number: int, address: str, port: int, came_at: float) -> None:
-        super().__init__(*like, fileno=number)
-        self.gate: Gate | None = gate
-        self.address = address
-        self.port = port
-        self.came_at = came_at
-        # Its descriptor, also when it has none any more.
-        self.number = number
-
-    def close(self) -> None:
-        super().close()
-        self._leave()
-
-    def detach(self) -> int:
-        number = super().detach()
-        self._leave()
-        return number
-
-    def _leave(self) -> None:
-        gate, self.gate = self.gate, None
-        if gate is not None:
-            gate.left(self)
 
 
 MakeProtocol = Callable[[Visitor], asyncio.BaseProtocol]
@@ -185,7 +154,10 @@ class Entrance:
         self._like: Kind = (int(listening.family), int(listening.type), listening.proto)
         self._make_protocol = make_protocol
         self._tls = tls
-        self._entering: set[asyncio.Task[None]] = set()
+        self._entering: dict[Visitor, asyncio.Task[None]] = {}
+        self._streak = 0
+        # uvloop sees to that itself.
+        self._never_blocks = not isinstance(self._loop, asyncio.BaseEventLoop)
         listening.listen(BACKLOG)
         self._loop.add_reader(listening, self._accept)
 
@@ -199,11 +171,14 @@ class Entrance:
 
     def _accept(self) -> None:
         address = ""
-        for _ in range(ACCEPTS_PER_TURN):
+        most = 1 if self._streak < STREAK else ACCEPTS_PER_TURN
+        self._streak += 1
+        for _ in range(most):
             try:
                 # As socket.accept, which makes a socket of it that would be taken apart at once.
                 number, name = self._socket._accept()  # type: ignore[attr-defined]
             except (BlockingIOError, ConnectionAbortedError):
+                self._streak = 0
                 return
             except OSError as error:
                 log.error("no connection can be accepted: %s", error)
@@ -212,12 +187,11 @@ class Entrance:
             address, port = address_of(name)
             visitor = self._gate.admit(self._like, number, address, port)
             if visitor is not None:
-                visitor.setblocking(False)
-                task = self._loop.create_task(self._let_in(visitor))
-                self._entering.add(task)
-                task.add_done_callback(self._entering.discard)
+                if not self._never_blocks:
+                    visitor.setblocking(False)
+                self._entering[visitor] = self._loop.create_task(self._let_in(visitor))
 
-        if self._gate.is_crowded(address):
+        if most > 1 and self._gate.is_crowded(address):
             # Clients that all come back at once wait in the kernel's line: better than to be refused.
             self._wait(CROWD_SECONDS)
 
@@ -239,6 +213,9 @@ class Entrance:
             # Gone again, or no TLS.
             log.debug("%s did not come in: %s", visitor.address, error)
             visitor.close()
+        finally:
+            # By itself: a callback of the task would be one more turn of the loop.
+            del self._entering[visitor]
 
 
 def address_of(name: object) -> tuple[str, int]:
