@@ -16,6 +16,7 @@ from warren.broker.operate import administer, relocate
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.deadletter import LINE_LETTERS
 from warren.broker.queue.errands import UNITS, Budget, Errand
+from warren.broker.queue.expiry import BATCH
 from warren.broker.queue.fifo import HAND_OUT
 from warren.broker.queue.outlet import CLOSING
 from warren.broker.rules.access import User
@@ -307,6 +308,96 @@ def test_a_million_that_expire_at_once_go_in_batches(world: World) -> None:
     for _ in range(4):
         world.advance(1)
     assert world.queue("q").backing.length == 0
+
+
+def test_publishes_take_out_no_more_of_what_has_expired_than_a_turn_takes(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q", x_message_ttl=10)
+    fill(world, "q", MANY)
+    world.node.now += 10
+    channel.client.connection.feed(publish_frames(1, b"m", "q") * 100)
+    assert world.queue("q").backing.length >= MANY + 100 - UNITS
+    assert world.node.errands.budget.most <= UNITS + ONE_PIECE
+
+
+def test_very_many_queues_in_which_messages_expire_share_a_turn(world: World) -> None:
+    for number in range(200):
+        world.vhost.add_queue(f"q{number}", False, False, table_of({"x-message-ttl": 10}))
+        fill(world, f"q{number}", 100)
+    world.node.tick(world.node.now + 10)
+    left = sum(queue.backing.length for queue in world.vhost.queues.values())
+    assert 20_000 - UNITS <= left < 20_000
+    for _ in range(10):
+        world.advance(1)
+    assert all(queue.backing.length == 0 for queue in world.vhost.queues.values())
+
+
+def test_who_asks_for_one_behind_very_many_that_have_expired_gets_it(world: World) -> None:
+    channel, other = world.channel(), world.channel()
+    channel.declare("q")
+    short = Properties()
+    short.expiration = "10"
+    channel.client.connection.feed(publish_frames(1, b"m", "q", properties=short) * MANY)
+    channel.client.connection.feed(publish_frames(1, b"wanted", "q"))
+    world.flush()
+    world.node.now += 10
+    channel.client.connection.feed(
+        frame(methods.BasicGet(queue="q", no_ack=True), 1) + frame(methods.BasicGet(queue="q"), 1)
+    )
+    other.client.connection.feed(frame(methods.QueueDeclare(queue="other"), 1))
+    world.node.flush()
+    assert channel.names() == []
+    other.expect(methods.QueueDeclareOk)
+    assert turns_of(world) > 1
+    world.flush()
+    assert channel.names() == ["basic.get-ok", "basic.get-empty"]
+
+
+def test_who_waits_for_one_of_a_queue_that_goes_is_told(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q", x_message_ttl=10)
+    fill(world, "q", MANY)
+    world.node.now += 10
+    channel.client.connection.feed(frame(methods.BasicGet(queue="q"), 1))
+    world.vhost.delete_queue(world.queue("q"))
+    turns_of(world)
+    world.flush()
+    assert channel.expect_close() == (404, "NOT_FOUND - no queue 'q' in vhost '/'")
+
+
+def test_a_message_of_its_own_time_that_has_left_costs_as_much_as_one_that_is_there(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q", x_message_ttl=10, x_exact_message_ttl=True)
+    fill(world, "q", MANY)
+    channel.client.send(methods.QueuePurge(queue="q"), 1)
+    turns_of(world)
+    world.node.errands.budget.left = UNITS
+    world.node.tick(world.node.now + 10)
+    assert world.node.errands.budget.left == UNITS - BATCH
+
+
+def test_very_many_queues_that_nobody_uses_go_in_several_turns(world: World) -> None:
+    for number in range(3000):
+        world.vhost.add_queue(f"q{number}", False, False, table_of({"x-expires": 10}))
+    world.node.tick(world.node.now + 10)
+    world.node.flush()
+    assert len(world.vhost.queues) > 1000
+    for _ in range(5):
+        world.advance(0)
+        turns_of(world)
+    assert not world.vhost.queues
+
+
+def test_publishes_take_out_little_while_a_queue_is_trimmed(slow: World) -> None:
+    channel = slow.channel()
+    channel.declare("q")
+    fill(slow, "q", MANY)
+    administer.set_policy(slow.node, "/", "p", "q", {"max-length": 10}, 0, "all")
+    before = slow.queue("q").backing.length
+    channel.client.connection.feed(publish_frames(1, b"m", "q") * 50)
+    assert slow.queue("q").backing.length == before - 50
+    turns_of(slow)
+    assert slow.queue("q").backing.length == 10
 
 
 def test_none_that_has_expired_is_handed_out_because_others_expired_first(world: World) -> None:

@@ -30,6 +30,7 @@ from tests.store.stored_world import StoredWorld
 from warren.amqp import methods
 from warren.amqp.fields import table_of
 from warren.amqp.properties import Properties
+from warren.broker.consume.consume import LateGet
 from warren.broker.consume.settle import ClientReturn, ClientSettlement, TransactionSettlement
 from warren.broker.declare.declare_exchange import ClientExchangeRemoval
 from warren.broker.declare.declare_queue import ClientPurge, ClientQueueRemoval, LateDeclare
@@ -190,6 +191,15 @@ def declare_again(world: World) -> ChannelClient:
     return channel
 
 
+def get_behind_expired(world: World) -> ChannelClient:
+    channel = world.channel()
+    channel.declare("q", x_message_ttl=10)
+    fill(world, "q", LOTS)
+    world.node.now += 10
+    begin(channel, methods.BasicGet(queue="q"))
+    return channel
+
+
 ASKED: dict[type[Errand], Callable[[World], ChannelClient]] = {
     Rollback: rollback,
     Commit: commit,
@@ -204,6 +214,7 @@ ASKED: dict[type[Errand], Callable[[World], ChannelClient]] = {
     ClientQueueRemoval: delete_queue,
     ClientExchangeRemoval: delete_exchange,
     LateDeclare: declare_again,
+    LateGet: get_behind_expired,
 }
 
 

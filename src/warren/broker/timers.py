@@ -10,6 +10,8 @@ from mypy_extensions import i64
 UNSET: Final[i64] = -1
 # So many stale rows are not worth a sweep.
 _FEW: Final[i64] = 64
+# What fires in a turn; the rest is due at once, but after others had their turn.
+_AT_ONCE: Final[i64] = 1000
 
 
 class Timer:
@@ -66,14 +68,14 @@ class Timers:
     def fire_due(self, now: i64) -> bool:
         """True when anything fired."""
         due = self.next_deadline()
-        fired = False
-        while due != UNSET and due <= now:
+        fired: i64 = 0
+        while due != UNSET and due <= now and fired < _AT_ONCE:
             timer = heappop(self._heap)[2]
             timer.due = UNSET
-            fired = True
+            fired += 1
             timer.fire(now)
             due = self.next_deadline()
-        return fired
+        return fired > 0
 
 
 def _by_turn(row: tuple[int, int, Timer]) -> tuple[int, int]:

@@ -20,6 +20,8 @@ from warren.broker.queue.browser import (
     wants_to_browse,
 )
 from warren.broker.queue.consumer import Consumer
+from warren.broker.queue.entry import Entry
+from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.arguments import resource
@@ -27,7 +29,14 @@ from warren.broker.rules.queue_settings import QUORUM
 from warren.broker.rules.setting_kinds import integer, integer_problem
 from warren.broker.stream.stream import Stream
 from warren.broker.stream.stream_consumer import StreamConsumer, check_stream_consumer
-from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked
+from warren.errors import (
+    AccessRefused,
+    NotAllowed,
+    NotImplementedByBroker,
+    PreconditionFailed,
+    ResourceLocked,
+    SoftError,
+)
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -161,6 +170,40 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
             "basic.get operations are not supported by quorum queues with single active consumer"
         )
     entry = channel.connection.node.monitor.get(queue)
+    if entry is None and queue.is_behind():
+        channel.connection.node.errands.begin(LateGet(channel, method, queue), channel.connection)
+    else:
+        _answer_get(channel, method, queue, entry)
+
+
+class LateGet(Errand):
+    """More have expired than a turn takes out: who asks for one waits for them."""
+
+    def __init__(self, channel: Channel, method: methods.BasicGet, queue: Queue) -> None:
+        super().__init__()
+        self._channel = channel
+        self._method = method
+        self._queue = queue
+
+    def step(self, budget: Budget) -> bool:
+        channel, queue = self._channel, self._queue
+        if channel.is_closed:
+            return True
+        if queue.deleted:
+            # What a client hears who asks now.
+            try:
+                get(channel, self._method)
+            except SoftError as error:
+                channel.fail(error, self._method.id)
+            return True
+        entry = channel.connection.node.monitor.get(queue)
+        if entry is None and queue.is_behind():
+            return False
+        _answer_get(channel, self._method, queue, entry)
+        return True
+
+
+def _answer_get(channel: Channel, method: methods.BasicGet, queue: Queue, entry: Entry | None) -> None:
     if entry is None:
         channel.answer(methods.BasicGetEmpty())
         return

@@ -51,13 +51,16 @@ class ExactExpiry(ExpiryTimer):
         """Take out what is over."""
         heap = self._heap
         queue = self.queue
-        left = BATCH
+        budget = queue.node.errands.budget
+        left = min(BATCH, budget.left)
         while heap and heap[0][0] <= now and left > 0 and not queue.is_held_up():
             sequence = heappop(heap)[1]
             entry = queue.backing.take(sequence)
             if entry is not None:
                 queue.remove(entry, REASON_EXPIRED)
-                left -= 1
+            # Also one that left in another way: its row is looked at.
+            budget.spend(1)
+            left -= 1
         if heap:
             # Due or overdue: at once, but in a firing of its own.
             queue.node.timers.schedule(self, max(i64(heap[0][0]), now + 1))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
     from warren.broker.queue.recipient import Recipient
 
-# What one firing, one publish or one delivery takes out; others have their turn before the rest.
+# What one firing, one publish or one delivery takes out, if the turn has as much left for it: a unit for each. Others
+# have their turn before the rest.
 BATCH: Final[i64] = 1000
 # After which something that failed is tried again.
 AGAIN_MS: Final[i64] = 1000
@@ -41,14 +42,16 @@ def is_expired(entry: Entry, now: i64) -> bool:
 
 
 def drop_expired(queue: FifoQueue) -> None:
-    """Some of them at least: if a million expire at once, the timer takes the rest a batch at a time."""
+    """Some of them: if a million expire at once, the timer takes the rest a batch at a time."""
     backing = queue.backing
     now = queue.node.now
-    left = 0 if queue.is_held_up() else BATCH
+    budget = queue.node.errands.budget
+    left = 0 if queue.is_held_up() else min(BATCH, budget.left)
     head = backing.peek()
     while head is not None and is_expired(head, now) and left > 0:
         backing.fetch()
         queue.remove(head, REASON_EXPIRED)
+        budget.spend(1)
         left -= 1
         head = backing.peek()
 

@@ -202,11 +202,9 @@ class FifoQueue(Queue):
         self.last_used = self.node.now
         if self.has_expiring:
             drop_expired(self)
+            if self.is_behind():
+                return None
         entry = self.backing.fetch()
-        while entry is not None and is_expired(entry, self.node.now):
-            # More than a batch have expired at once: who asks for one waits for them.
-            self.remove(entry, REASON_EXPIRED)
-            entry = self.backing.fetch()
         if entry is None:
             self.counters.got_empty += 1
             return None
@@ -215,6 +213,10 @@ class FifoQueue(Queue):
         if self.has_expiring:
             arm_expiry(self)
         return entry
+
+    def is_behind(self) -> bool:
+        head = self.backing.peek() if self.has_expiring else None
+        return head is not None and is_expired(head, self.node.now)
 
     # -- settling --------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Messages that a piece takes, each about a unit.
 _PIECE: Final[i64] = 100
+# What a message takes out that comes while the rest is taken out: more than it brings.
+_WHILE_TRIMMED: Final[i64] = 2
 
 
 def is_full_for(queue: FifoQueue, message: Message) -> bool:
@@ -30,8 +32,9 @@ def is_full_for(queue: FifoQueue, message: Message) -> bool:
 def drop_excess(queue: FifoQueue) -> bool:
     """drop-head: the oldest go until the limits hold, the newest among them if it alone is too big. True if any had
     to go."""
-    dropped = drop_some(queue, BATCH)
-    if dropped == BATCH:
+    limit = _WHILE_TRIMMED if queue.is_trimmed else BATCH
+    dropped = drop_some(queue, limit)
+    if dropped == limit:
         _trim_later(queue)
     return dropped > 0
 

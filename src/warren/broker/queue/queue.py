@@ -93,6 +93,10 @@ class Queue(Destination):
         """basic.get: the head, or None. The caller says what becomes of it."""
         raise NotImplementedError
 
+    def is_behind(self) -> bool:
+        """There may be something to get: so many have expired that not all in front of it are gone yet."""
+        return False
+
     def check_get(self) -> None:
         """Raises where messages are not handed out one by one."""
 
