@@ -7,6 +7,7 @@ from errno import EIO
 from mypy_extensions import i64
 
 from warren.store.disk import Disk
+from warren.store.index import join_index
 from warren.store.segment import Segment, index_name, segment_name, settled_name
 
 
@@ -50,15 +51,15 @@ class IndexChore(SegmentChore):
     The room that its log did not need goes: nobody should have to ask what stands there.
     """
 
-    def __init__(self, after: i64, segment: Segment, data: bytes, offsets: list[int]) -> None:
+    def __init__(self, after: i64, segment: Segment, pieces: list[bytes], offsets: list[int]) -> None:
         super().__init__(after, segment)
-        self.data = data
+        self._pieces = pieces
         self.offsets = offsets
 
     def run(self, disk: Disk) -> None:
         if self.segment.handle >= 0:
             disk.truncate(self.segment.handle, self.segment.size)
-        disk.replace(index_name(self.segment.number), self.data)
+        disk.replace(index_name(self.segment.number), join_index(self._pieces))
 
 
 class SettledChore(SegmentChore):

@@ -19,20 +19,21 @@ _HEAD: Final = struct.Struct(">8sHQQQIIIIQ")
 _RUN: Final = struct.Struct(">IQQQqQ")
 
 
-def encode_index(segment: Segment) -> tuple[bytes, list[int]]:
-    """The file, and where in it the rows of each run begin."""
-    rows = [run.rows_in_memory(0, run.count) for run in segment.runs]
+def encode_index(segment: Segment) -> tuple[list[bytes], list[int]]:
+    """The file but for its checksum, in pieces, and where in it the rows of each run begin."""
+    rows: list[bytes] = []
     settled = segment.settled_here.getvalue()
     lanes = b"".join([struct.pack(">H", len(payload)) + payload for payload in segment.lanes.values()])
     deleted = b"".join([struct.pack(">I", number) for number in segment.deleted_lanes])
     marks = b"".join([struct.pack(">IQ", number, mark) for number, mark in segment.watermarks.items()])
-    at = _HEAD.size + len(lanes) + len(deleted) + len(marks) + len(settled) + _RUN.size * len(rows)
+    at = _HEAD.size + len(lanes) + len(deleted) + len(marks) + len(settled) + _RUN.size * len(segment.runs)
     offsets: list[int] = []
     directory: list[bytes] = []
-    for run, data in zip(segment.runs, rows, strict=True):
+    for run in segment.runs:
         directory.append(_RUN.pack(run.lane, run.count, run.transients, run.body_bytes, run.first_sequence, at))
         offsets.append(at)
-        at += len(data)
+        rows += run.chunks()
+        at += run.count * ROW_SIZE
     head = _HEAD.pack(
         _INDEX_MAGIC,
         VERSION,
@@ -42,13 +43,20 @@ def encode_index(segment: Segment) -> tuple[bytes, list[int]]:
         len(segment.lanes),
         len(segment.deleted_lanes),
         len(segment.watermarks),
-        len(rows),
+        len(segment.runs),
         len(settled),
     )
     # Last, and told by the length of the file: indexes of earlier releases have none of it.
     returned = encode_returned(segment.returned)
-    body = b"".join([head, lanes, deleted, marks, settled, *directory, *rows, returned])
-    return body + struct.pack(">I", crc32(body)), offsets
+    return [head, lanes, deleted, marks, settled, *directory, *rows, returned], offsets
+
+
+def join_index(pieces: list[bytes]) -> bytes:
+    """As it stands in the file. Of ten megabytes that takes long enough for a thread."""
+    crc = 0
+    for piece in pieces:
+        crc = crc32(piece, crc)
+    return b"".join([*pieces, struct.pack(">I", crc)])
 
 
 def decode_index(data: bytes, number: int) -> Segment | None:

@@ -100,6 +100,10 @@ class LaneRun:
             index += 1
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
+    def chunks(self) -> list[bytes]:
+        """All rows, likewise."""
+        return [*self._chunks, self._rows.getvalue()] if len(self._rows) > 0 else list(self._chunks)
+
     def seal(self) -> None:
         """There will be no more: hold only as much memory as they need."""
         if len(self._rows) > 0:

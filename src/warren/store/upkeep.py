@@ -26,8 +26,8 @@ class Upkeep:
         self.compaction = Compaction(store)
 
     def want_index(self, segment: Segment) -> None:
-        data, offsets = encode_index(segment)
-        self.chores.append(IndexChore(self._store.position, segment, data, offsets))
+        pieces, offsets = encode_index(segment)
+        self.chores.append(IndexChore(self._store.position, segment, pieces, offsets))
         segment.busy = True
 
     def consider(self, segment: Segment) -> None:
