@@ -37,18 +37,21 @@ def axe() -> str:
     return script.read_text()
 
 
+THEMES: tuple[Theme, ...] = ("light", "dark")
 ADDRESSES = [*((view,) for view in VIEWS), ("queues", "/", "mail"), ("exchanges", "/", "shop")]
 # By night only the colours differ, and these have them all.
 COLOURFUL = [("overview",), ("exchanges",), ("connections",), ("policies",), ("queues", "/", "mail")]
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
-def themed(request: pytest.FixtureRequest, browser: Browser, broker: Broker, axe: str) -> Iterator[Visitor]:
-    theme: Theme = request.param
-    visitor = Visitor(browser, broker, WIDE, theme).enter()
-    visitor.page.evaluate(axe)
-    yield visitor
-    visitor.leave()
+@pytest.fixture(scope="module")
+def themed(browser: Browser, broker: Broker, axe: str) -> Iterator[dict[Theme, Visitor]]:
+    """One for the day and one for the night. Not a fixture with parameters, which would let them in for every test."""
+    visitors: dict[Theme, Visitor] = {theme: Visitor(browser, broker, WIDE, theme).enter() for theme in THEMES}
+    for visitor in visitors.values():
+        visitor.page.evaluate(axe)
+    yield visitors
+    for visitor in visitors.values():
+        visitor.leave()
 
 
 def complaints(page: Page) -> list[str]:
@@ -61,18 +64,18 @@ def complaints(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("themed", "address"),
-    [*(("light", each) for each in ADDRESSES), *(("dark", each) for each in COLOURFUL)],
-    indirect=["themed"],
+    ("theme", "address"), [*(("light", each) for each in ADDRESSES), *(("dark", each) for each in COLOURFUL)]
 )
-def test_a_view_is_accessible(themed: Visitor, address: tuple[str, ...]) -> None:
-    page = themed.go(*address)
+def test_a_view_is_accessible(themed: dict[Theme, Visitor], theme: Theme, address: tuple[str, ...]) -> None:
+    page = themed[theme].go(*address)
     expect(page.locator("main :is(td, .facts dd, .empty, canvas, .node)").first).to_be_visible()
     assert complaints(page) == []
 
 
-def test_dialogs_menus_and_messages_are_accessible(themed: Visitor) -> None:
-    page = themed.go("queues", "/", "lost")
+@pytest.mark.parametrize("theme", THEMES)
+def test_dialogs_menus_and_messages_are_accessible(themed: dict[Theme, Visitor], theme: Theme) -> None:
+    visitor = themed[theme]
+    page = visitor.go("queues", "/", "lost")
     page.get_by_role("button", name="Peek").click()
     expect(page.locator(".messages li").first).to_be_visible()
     page.get_by_role("button", name="Publish").click()
@@ -80,15 +83,15 @@ def test_dialogs_menus_and_messages_are_accessible(themed: Visitor) -> None:
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Purge").click()
     assert complaints(page) == []
-    themed.confirm("Purge")
+    visitor.confirm("Purge")
     expect(page.locator(".toast").first).to_be_visible()
-    themed.go("queues")
+    visitor.go("queues")
     page.get_by_role("button", name="Actions for mail").click()
     assert complaints(page) == []
     page.keyboard.press("Escape")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_the_login_and_the_phone_are_accessible(browser: Browser, broker: Broker, axe: str, theme: Theme) -> None:
     visitor = Visitor(browser, broker, PHONE, theme)
     visitor.page.goto(broker.http_url)
