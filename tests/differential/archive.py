@@ -1,4 +1,4 @@
-"""The recording of RabbitMQ that is kept in the repository, for machines without RabbitMQ."""
+"""The recording of RabbitMQ that is kept in the repository, so that nobody needs a RabbitMQ to compare with."""
 
 from __future__ import annotations
 
