@@ -1,6 +1,7 @@
 """Damaged files cost what was in the damaged bytes and nothing else, and a wrong body is never served.
 
-Together 5,000 corruptions; `python -m tests.faults.damage` goes on for as long as one likes.
+1,500 corruptions, and 3,500 more where long tests are run; `python -m tests.faults.damage` goes on for as long as one
+likes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tests.faults.ledger import Violation
 SEED = 20261115
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", [*range(3), *(pytest.param(part, marks=pytest.mark.long) for part in range(3, 10))])
 def test_damage_costs_only_what_was_damaged(part: int) -> None:
     assert run(500, SEED + part) > 0
 
