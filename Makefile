@@ -27,10 +27,12 @@ run: $(VENV)/.broker ## start the broker with its web page at once, and a shop w
 		PYTHONPATH=$(CURDIR)/src exec $(BIN)/python examples/demo/run.py \
 			'$(MAKE) --no-print-directory $(VENV)/.spark' '$(MAKE) --no-print-directory build'; fi
 
+# What the check has run is not run again.
+test: LEFT_OUT := --ignore=tests/meta
 test: build check test-installed test-spark ## set up, check, and run the suite on what is installed: compiled where that is possible
 
 test-installed: build ## the suite on the installed package, compiled if there is a C compiler
-	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark and not long')
+	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark and not long' $(LEFT_OUT))
 
 test-long: build build/spark-classes.jsa ## what takes long: kills and failures by the hundred, clients' own suites, a RabbitMQ beside it
 	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'long and not spark')
@@ -40,11 +42,11 @@ MARKS ?= not spark
 test-interpreted: build ## the suite on the source as it stands
 	$(call tests,PYTHONPATH=$(CURDIR)/src,-m '$(MARKS)' $(LEFT_OUT))
 
-# What plays with whole processes, and takes longest, is tried once: on what users run.
-PROCESSES := cli clients differential docs faults packaging page perf
+# What plays with whole processes, and takes longest, is tried once: on what users run. And what the check has run.
+TRIED := cli clients differential docs faults meta packaging page perf
 test-both: test test-long ## make test, what takes long, and what is in one process interpreted: what continuous integration runs
 	$(if $(PURE),@echo 'interpreted is what was tested: nothing can be compiled because $(PURE)',\
-		$(MAKE) test-interpreted MARKS='not spark and not long' LEFT_OUT='$(PROCESSES:%=--ignore=tests/%)')
+		$(MAKE) test-interpreted MARKS='not spark and not long' LEFT_OUT='$(TRIED:%=--ignore=tests/%)')
 
 test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
 	$(call tests,,-m 'spark and not long' $(SPARK_TESTS))
