@@ -170,3 +170,22 @@ class Exchange(Destination):
     def match(self, envelope: Envelope) -> list[Destination]:
         """Destinations of this exchange's own bindings; may hold one more than once. Callers must not change it."""
         return []
+
+
+class PickingExchange(Exchange):
+    """Sends a message to one of its destinations, which are listed anew when the bindings have changed."""
+
+    def __init__(self, vhost: str, name: str, type: str) -> None:
+        super().__init__(vhost, name, type)
+        self._listed: list[Destination] | None = None
+
+    def bindings_changed(self) -> None:
+        self._listed = None
+
+    def destinations(self) -> list[Destination]:
+        if self._listed is None:
+            self._listed = self.list_destinations()
+        return self._listed
+
+    def list_destinations(self) -> list[Destination]:
+        raise NotImplementedError
