@@ -6,12 +6,17 @@ Nothing here knows of queues: a binding leads to a Destination, which may be a q
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp.fields import Table
 from warren.amqp.tables import encode_table
 from warren.broker.message import Message
 from warren.broker.rules.setting_kinds import Kind
+
+# Of most bindings.
+_NO_ARGUMENTS: Final = encode_table({})
 
 
 class Destination:
@@ -71,7 +76,7 @@ class Binding:
             destination.is_exchange,
             destination.name,
             routing_key,
-            encode_table({name: arguments[name] for name in sorted(arguments)}),
+            encode_table({name: arguments[name] for name in sorted(arguments)}) if arguments else _NO_ARGUMENTS,
         )
 
 
