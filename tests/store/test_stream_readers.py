@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tests.broker.harness import START, ChannelClient, Seen, World, frame
+from tests.broker.harness import START, ChannelClient, PlainHasher, Seen, World, frame
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.test_stream_runs import rows_in, wire_of
 from warren.amqp import methods
@@ -14,6 +14,7 @@ from warren.amqp.fields import Field, Table
 from warren.amqp.stream_run import RUN_EXCHANGE, RUN_HEAD_SIZE, RUNS_ARGUMENT, StreamRun
 from warren.broker.node import Node
 from warren.broker.operate import administer
+from warren.broker.operate.first_start import make_defaults
 from warren.broker.stream.stream import READER_BYTES, Stream
 from warren.broker.stream.stream_consumer import RUN_BYTES
 from warren.store.log import LogStore
@@ -29,7 +30,7 @@ class DiskWorld(World):
         self.disk = SimulatedDisk()
         self.log: LogStore = recover(self.disk)
         self.node = Node(self.host, self.settings, None, self.log, START)
-        self.node.bootstrap("plain", "guest")
+        make_defaults(self.node, PlainHasher())
         self.vhost = self.node.vhosts["/"]
 
     def sync(self, position: int | None = None) -> None:
