@@ -220,9 +220,9 @@ def class_of(method: str, arguments: list[Argument]) -> list[str]:
         names = [f'"{argument.name}"' for argument in arguments]
         lines += in_lines(4, "fields: ClassVar[Names] = (", names, ",)" if len(names) == 1 else ")")
         lines += ["", *constructor(arguments)]
-    lines += ["", "    @staticmethod", f"    def decode(reader: ArgumentReader) -> {name}:", *decoding(name, arguments)]
-    if arguments:
-        lines += ["", "    def encode(self, writer: ArgumentWriter) -> None:", *encoding(arguments)]
+        lines += ["", "    @classmethod", f"    def decode(cls, reader: ArgumentReader) -> {name}:"]
+        lines += [*decoding(name, arguments), "", "    def encode(self, writer: ArgumentWriter) -> None:"]
+        lines += encoding(arguments)
     return lines
 
 

@@ -34,7 +34,12 @@ STORE: Final = "tests/store"
 ON_DISK: Final = "tests/server/test_streams.py"
 # The weakest, and the tests that are theirs.
 FILES: Final = {
-    "src/warren/broker/stream/stream.py": ["tests/broker/test_streams.py", f"{STORE}/test_stream_runs.py", ON_DISK],
+    "src/warren/broker/stream/stream.py": [
+        "tests/broker/test_streams.py",
+        f"{STORE}/test_stream_readers.py",
+        f"{STORE}/test_stream_runs.py",
+        ON_DISK,
+    ],
     "src/warren/store/stream.py": [
         f"{STORE}/test_stream_files.py",
         f"{STORE}/test_stream_runs.py",

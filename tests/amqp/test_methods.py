@@ -103,11 +103,6 @@ def test_an_unknown_id_is_an_invalid_command_that_names_it(method_id: int) -> No
     assert method_name(method_id) == "none"
 
 
-def test_the_base_is_no_method() -> None:
-    with pytest.raises(NotImplementedError):
-        Method.decode(ArgumentReader(b"", 0, 0))
-
-
 def test_fields_may_be_changed_in_place() -> None:
     method = BasicPublish(0, "exchange", "key", True, False)
     method.exchange = "other"

@@ -9,6 +9,8 @@ from warren.amqp import methods
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.properties import Properties
 from warren.broker.operate import administer
+from warren.broker.queue.decorators import QueueDecorator
+from warren.broker.queue.queue import Queue
 from warren.broker.stream.stream import LIVE_TURN_BYTES, READER_BYTES, TURN_BYTES, Stream
 
 LATER = 60_000
@@ -145,6 +147,50 @@ def test_a_reject_makes_room_and_brings_nothing_back(channel: ChannelClient, req
     assert offsets(channel.deliveries()) == [2]
 
 
+def test_a_recover_makes_room_and_brings_nothing_back(channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 5)
+    channel.qos(2)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    channel.take()
+    channel.send(methods.BasicRecover(requeue=True))
+    assert [one.header("x-stream-offset") for one in channel.take() if one.body] == [2, 3]
+
+
+def test_a_stream_has_use_for_more_as_long_as_a_reader_has_room(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 5)
+    assert not stream(world).is_keeping_up()
+    channel.qos(2)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    first, _ = channel.deliveries()
+    assert not stream(world).is_keeping_up()
+    full = world.channel()
+    full.qos(100)
+    consume(full, x_stream_offset=Field("S", "first"))
+    assert stream(world).is_keeping_up()
+    full.client.lose()
+    assert not stream(world).is_keeping_up()
+    channel.ack(first.tag, multiple=True)
+    assert not stream(world).is_keeping_up()
+    for _ in range(2):
+        channel.ack(0, multiple=True)
+    assert stream(world).is_keeping_up()
+
+
+def test_a_stream_that_failed_has_its_messages_and_no_readers(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    fill(channel, 3)
+    channel.qos(10)
+    consume(channel, x_stream_offset=Field("S", "first"))
+    assert len(channel.deliveries()) == 3
+    stream(world).restart()
+    assert (stream(world).unacked, stream(world).consumers.count) == (0, 0)
+    fill(channel, 1, first=3)
+    assert channel.deliveries() == []
+    assert offsets(read(world, Field("S", "first"))) == [0, 1, 2, 3]
+
+
 def test_a_second_reader_gets_everything_as_well(world: World, channel: ChannelClient) -> None:
     declare(channel)
     fill(channel, 4)
@@ -194,11 +240,14 @@ def test_a_long_stream_is_handed_out_a_share_in_each_turn(world: World, channel:
     assert wire.writes - writes >= 700 * 4000 // 65536 // 2
 
 
-def test_everybody_who_replays_gets_a_share_however_many_they_are(world: World, channel: ChannelClient) -> None:
+@pytest.mark.parametrize("count", [TURN_BYTES // READER_BYTES + 1, TURN_BYTES // READER_BYTES * 3])
+def test_everybody_who_replays_gets_a_share_however_many_they_are(
+    world: World, channel: ChannelClient, count: int
+) -> None:
     declare(channel)
     for _ in range(600):
         channel.publish(bytes(4000), "s")
-    readers = [world.channel() for _ in range(TURN_BYTES // READER_BYTES * 3)]
+    readers = [world.channel() for _ in range(count)]
     for reader in readers:
         reader.qos(1000)
     for reader in readers:
@@ -208,7 +257,28 @@ def test_everybody_who_replays_gets_a_share_however_many_they_are(world: World, 
     shares = [received(reader) for reader in readers]
     assert min(shares) > 0
     assert max(shares) < 600
+    for _ in range(6):
+        world.node.flush()
+    # Nobody is served again before everybody was.
+    again = [received(reader) for reader in readers]
+    assert max(again) < 1.5 * min(again)
     world.flush()
+
+
+def test_those_who_keep_up_share_a_turn(world: World, channel: ChannelClient) -> None:
+    declare(channel)
+    readers = [world.channel() for _ in range(12)]
+    for reader in readers:
+        reader.qos(1000)
+        consume(reader, x_stream_offset=Field("S", "next"))
+    for _ in range(2):
+        channel.client.connection.feed(publish_frames(1, bytes(150_000), "s"))
+    world.node.flush()
+    shares = [received(reader) for reader in readers]
+    assert 0 < sum(shares) * 150_000 < 2 * LIVE_TURN_BYTES
+    assert 0 in shares
+    world.flush()
+    assert [share + received(reader) for share, reader in zip(shares, readers, strict=True)] == [2] * 12
 
 
 def test_a_reader_that_has_had_its_share_to_the_byte_goes_on(world: World, channel: ChannelClient) -> None:
@@ -612,6 +682,27 @@ def test_a_reader_has_no_priority(channel: ChannelClient) -> None:
 
 
 # ---- watched ----
+
+
+class Listening(QueueDecorator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def startup(self, queue: Queue) -> None:
+        self.heard.append(f"startup {queue.name}")
+
+    def shutdown(self, queue: Queue) -> None:
+        self.heard.append(f"shutdown {queue.name}")
+
+
+def test_a_decorator_hears_of_a_streams_life(world: World) -> None:
+    decorator = Listening()
+    world.node.install_queue_decorator(decorator)
+    channel = world.channel()
+    declare(channel)
+    channel.call(methods.QueueDelete(queue="s"), methods.QueueDeleteOk)
+    assert decorator.heard == ["startup s", "shutdown s"]
 
 
 def test_the_firehose_shows_what_readers_get(world: World, channel: ChannelClient) -> None:

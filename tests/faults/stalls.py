@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import resource
+import multiprocessing
 import socket
 import sys
 import tempfile
@@ -21,8 +21,9 @@ import time
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.broker.harness import publish_frames
 from tests.faults.telling import tell
@@ -62,10 +63,17 @@ class Watch:
         self._loop.call_later(0.0005, self._look)
 
 
+class Place(NamedTuple):
+    """Where a broker listens that is in another process."""
+
+    host: str
+    port: int
+
+
 class Client:
     """A connection with one channel."""
 
-    def __init__(self, broker: Broker, user: str = "guest") -> None:
+    def __init__(self, broker: Broker | Place, user: str = "guest") -> None:
         self.socket = socket.create_connection((broker.host, broker.port), PATIENCE)
         self.session = Session(Credentials(user, user))
         self.socket.sendall(self.session.greet())
@@ -95,11 +103,34 @@ class Client:
         self.socket.close()
 
 
+class Crowd:
+    """Very many connections of one user, each with a consumer. In a process of its own: descriptors are scarce."""
+
+    def __init__(self, place: Place, count: int) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._ours, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_be_a_crowd, args=(place, count, theirs), daemon=True)
+        self._process.start()
+        assert self._ours.poll(PATIENCE)
+        self._ours.recv()
+
+    def vanish(self) -> None:
+        self._ours.send("go")
+        self._process.join()
+
+
+def _be_a_crowd(place: Place, count: int, pipe: Connection) -> None:
+    clients = [Client(place, "crowd") for _ in range(count)]
+    for client in clients:
+        client.call(methods.BasicConsume(queue="q000000"))
+    pipe.send("here")
+    pipe.recv()
+
+
 class Hunter:
     def __init__(self, queues: int, bindings: int, messages: int, connections: int, folder: Path) -> None:
         self.queues, self.bindings, self.messages, self.connections = queues, bindings, messages, connections
-        allow_descriptors(2 * connections + 1000)
-        self.crowd: list[Client] = []
+        self.crowd: Crowd | None = None
         self.broker = Broker(http=True, data_dir=str(folder), login_failures_max=0)
         self.broker.start()
         self.client = Client(self.broker)
@@ -137,17 +168,15 @@ class Hunter:
         sender.close()
 
     def gather(self) -> None:
-        """Very many connections of one user, each with a consumer."""
         self.ask("PUT", "/api/users/crowd", {"password": "crowd", "tags": ""}, 201)
         self.ask("PUT", "/api/permissions/%2F/crowd", {"configure": "", "write": "", "read": ".*"}, 201)
-        self.crowd = [Client(self.broker, "crowd") for _ in range(self.connections)]
-        for client in self.crowd:
-            client.call(methods.BasicConsume(queue="q000000"))
+        self.crowd = Crowd(Place(self.broker.host, self.broker.port), self.connections)
 
     def disperse(self) -> None:
-        for client in self.crowd:
-            client.close()
-        self.crowd = []
+        if self.crowd is None:
+            return
+        self.crowd.vanish()
+        self.crowd = None
         self.until(lambda node: not any(connection.user == "crowd" for connection in node.connections.values()))
         self.ask("DELETE", "/api/users/crowd", None, 204)
 
@@ -213,13 +242,6 @@ class Hunter:
     def stop(self) -> None:
         self.client.close()
         self.broker.stop()
-
-
-def allow_descriptors(count: int) -> None:
-    """Both ends of every connection are in this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < count:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(count, hard)))
 
 
 def forget_most(node: Node) -> None:
@@ -386,12 +408,6 @@ def with_crowd(act: Callable[[Hunter], object]) -> Callable[[Hunter], object]:
     return probe
 
 
-def lose_crowd(hunter: Hunter) -> None:
-    for client in hunter.crowd:
-        client.close()
-    hunter.until(lambda node: len(node.connections) < hunter.connections)
-
-
 def delete_user(hunter: Hunter) -> None:
     hunter.ask("DELETE", "/api/users/crowd", None, 204)
     hunter.ask("PUT", "/api/users/crowd", {"password": "crowd", "tags": ""}, 201)
@@ -437,7 +453,7 @@ PROBES: Final[dict[str, Callable[[Hunter], object]]] = {
         lambda hunter: hunter.ask("DELETE", "/api/permissions/%2F/crowd", None, 204)
     ),
     "DELETE /api/users/{user}": with_crowd(delete_user),
-    "time: all clients vanish": with_crowd(lose_crowd),
+    "time: all clients vanish": with_crowd(lambda hunter: hunter.disperse()),
     "GET /api/overview": get("/api/overview"),
     "GET /api/vhosts": get("/api/vhosts"),
     "GET /api/vhosts/{vhost}": get("/api/vhosts/%2F"),

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar, cast
 
 import pika
@@ -18,6 +19,7 @@ from warren import Broker
 from warren.amqp.constants import PROTOCOL_HEADER
 from warren.amqp.methods import Method
 from warren.broker.node import Node
+from warren.broker.queue.fifo import FifoQueue
 from warren.broker.session.channel import Channel
 from warren.broker.session.interceptors import Interceptor
 from warren.config import Config
@@ -243,3 +245,23 @@ def test_a_connection_that_is_closed_leaves_no_object_of_the_server(warren_broke
         assert transports() == 0
     finally:
         gc.enable()
+
+
+def test_a_queue_that_is_deleted_leaves_no_object_of_the_broker(tmp_path: Path) -> None:
+    def queues() -> int:
+        return sum(type(each) is FifoQueue for each in gc.get_objects())
+
+    with Broker(data_dir=str(tmp_path)) as broker, connect(broker) as connection:
+        channel = connection.channel()
+        gc.collect()
+        before = queues()
+        gc.disable()
+        try:
+            for durable in (False, True):
+                for _ in range(10):
+                    channel.queue_declare("q", durable=durable, exclusive=not durable)
+                    channel.queue_bind("q", "amq.direct", "key")
+                    channel.queue_delete("q")
+            assert queues() == before
+        finally:
+            gc.enable()

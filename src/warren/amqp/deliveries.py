@@ -14,6 +14,7 @@ from typing import Final
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
+from warren.amqp import properties
 from warren.amqp.constants import (
     BASIC_DELIVER,
     FRAME_BODY,
@@ -26,22 +27,6 @@ from warren.amqp.constants import (
 )
 from warren.amqp.fields import Field, plain
 from warren.amqp.numbers import write_u32
-from warren.amqp.properties import (
-    APP_ID,
-    CLUSTER_ID,
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    CORRELATION_ID,
-    DELIVERY_MODE,
-    EXPIRATION,
-    HEADERS,
-    MESSAGE_ID,
-    PRIORITY,
-    REPLY_TO,
-    TIMESTAMP,
-    TYPE,
-    USER_ID,
-)
 from warren.amqp.stream_run import ARRIVED_AT
 from warren.amqp.tables import after_value, check_table, decode_table
 from warren.errors import FrameError
@@ -285,11 +270,11 @@ class Deliveries:
         self._begin(after)
 
     def _place_of(self, data: bytes, at: i64, flags: i64) -> i64:
-        if not flags & HEADERS:
+        if not flags & properties.HEADERS:
             return _NO_PLACE
-        if flags & CONTENT_TYPE:
+        if flags & properties.CONTENT_TYPE:
             at += 1 + i64(data[at])
-        if flags & CONTENT_ENCODING:
+        if flags & properties.CONTENT_ENCODING:
             at += 1 + i64(data[at])
         end: i64 = at + 4 + (i64(read_i32_be(data, at)) & 0xFFFFFFFF)
         found = self._find_place(data, at + 4, end)
@@ -311,36 +296,36 @@ class Deliveries:
 
     def _add_properties(self, data: bytes, at: i64, end: i64, flags: i64) -> None:
         row = self.count
-        if flags & CONTENT_TYPE:
+        if flags & properties.CONTENT_TYPE:
             at = _add_text(self.content_type, row, data, at)
-        if flags & CONTENT_ENCODING:
+        if flags & properties.CONTENT_ENCODING:
             at = _add_text(self.content_encoding, row, data, at)
-        if flags & HEADERS:
+        if flags & properties.HEADERS:
             at = self._add_headers(data, at)
-        if flags & DELIVERY_MODE:
+        if flags & properties.DELIVERY_MODE:
             self.delivery_mode.add(row, i64(data[at]))
             at += 1
-        if flags & PRIORITY:
+        if flags & properties.PRIORITY:
             self.priority.add(row, i64(data[at]))
             at += 1
-        if flags & CORRELATION_ID:
+        if flags & properties.CORRELATION_ID:
             at = _add_text(self.correlation_id, row, data, at)
-        if flags & REPLY_TO:
+        if flags & properties.REPLY_TO:
             at = _add_text(self.reply_to, row, data, at)
-        if flags & EXPIRATION:
+        if flags & properties.EXPIRATION:
             at = _add_text(self.expiration, row, data, at)
-        if flags & MESSAGE_ID:
+        if flags & properties.MESSAGE_ID:
             at = _add_text(self.message_id, row, data, at)
-        if flags & TIMESTAMP:
+        if flags & properties.TIMESTAMP:
             self.timestamp.add(row, read_i64_be(data, at))
             at += 8
-        if flags & TYPE:
+        if flags & properties.TYPE:
             at = _add_text(self.type, row, data, at)
-        if flags & USER_ID:
+        if flags & properties.USER_ID:
             at = _add_text(self.user_id, row, data, at)
-        if flags & APP_ID:
+        if flags & properties.APP_ID:
             at = _add_text(self.app_id, row, data, at)
-        if flags & CLUSTER_ID:
+        if flags & properties.CLUSTER_ID:
             at = _add_text(self.cluster_id, row, data, at)
         if at != end:
             raise FrameError("the broker sent properties of another size than announced")

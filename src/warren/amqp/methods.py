@@ -39,8 +39,8 @@ class ConnectionStart(Method):
         self.mechanisms = mechanisms
         self.locales = locales
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionStart:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionStart:
         return ConnectionStart(reader.octet(), reader.octet(), reader.table(), reader.longstr(), reader.longstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -68,8 +68,8 @@ class ConnectionStartOk(Method):
         self.response = response
         self.locale = locale
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionStartOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionStartOk:
         return ConnectionStartOk(reader.table(), reader.shortstr(), reader.longstr(), reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -87,8 +87,8 @@ class ConnectionSecure(Method):
     def __init__(self, challenge: bytes = b"") -> None:
         self.challenge = challenge
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionSecure:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionSecure:
         return ConnectionSecure(reader.longstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -103,8 +103,8 @@ class ConnectionSecureOk(Method):
     def __init__(self, response: bytes = b"") -> None:
         self.response = response
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionSecureOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionSecureOk:
         return ConnectionSecureOk(reader.longstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -121,8 +121,8 @@ class ConnectionTune(Method):
         self.frame_max = frame_max
         self.heartbeat = heartbeat
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionTune:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionTune:
         return ConnectionTune(reader.short(), reader.long(), reader.short())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -141,8 +141,8 @@ class ConnectionTuneOk(Method):
         self.frame_max = frame_max
         self.heartbeat = heartbeat
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionTuneOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionTuneOk:
         return ConnectionTuneOk(reader.short(), reader.long(), reader.short())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -161,8 +161,8 @@ class ConnectionOpen(Method):
         self.capabilities = capabilities
         self.insist = insist
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionOpen:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionOpen:
         return ConnectionOpen(reader.shortstr(), reader.shortstr(), reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -179,8 +179,8 @@ class ConnectionOpenOk(Method):
     def __init__(self, known_hosts: str = "") -> None:
         self.known_hosts = known_hosts
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionOpenOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionOpenOk:
         return ConnectionOpenOk(reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -198,8 +198,8 @@ class ConnectionClose(Method):
         self.class_id = class_id
         self.method_id = method_id
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionClose:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionClose:
         return ConnectionClose(reader.short(), reader.shortstr(), reader.short(), reader.short())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -213,10 +213,6 @@ class ConnectionCloseOk(Method):
     id: ClassVar[int] = constants.CONNECTION_CLOSE_OK
     name: ClassVar[str] = "connection.close-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionCloseOk:
-        return ConnectionCloseOk()
-
 
 class ConnectionBlocked(Method):
     id: ClassVar[int] = constants.CONNECTION_BLOCKED
@@ -226,8 +222,8 @@ class ConnectionBlocked(Method):
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionBlocked:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionBlocked:
         return ConnectionBlocked(reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -237,10 +233,6 @@ class ConnectionBlocked(Method):
 class ConnectionUnblocked(Method):
     id: ClassVar[int] = constants.CONNECTION_UNBLOCKED
     name: ClassVar[str] = "connection.unblocked"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionUnblocked:
-        return ConnectionUnblocked()
 
 
 class ConnectionUpdateSecret(Method):
@@ -252,8 +244,8 @@ class ConnectionUpdateSecret(Method):
         self.new_secret = new_secret
         self.reason = reason
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionUpdateSecret:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConnectionUpdateSecret:
         return ConnectionUpdateSecret(reader.longstr(), reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -265,10 +257,6 @@ class ConnectionUpdateSecretOk(Method):
     id: ClassVar[int] = constants.CONNECTION_UPDATE_SECRET_OK
     name: ClassVar[str] = "connection.update-secret-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConnectionUpdateSecretOk:
-        return ConnectionUpdateSecretOk()
-
 
 class ChannelOpen(Method):
     id: ClassVar[int] = constants.CHANNEL_OPEN
@@ -278,8 +266,8 @@ class ChannelOpen(Method):
     def __init__(self, out_of_band: str = "") -> None:
         self.out_of_band = out_of_band
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ChannelOpen:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ChannelOpen:
         return ChannelOpen(reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -294,8 +282,8 @@ class ChannelOpenOk(Method):
     def __init__(self, channel_id: bytes = b"") -> None:
         self.channel_id = channel_id
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ChannelOpenOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ChannelOpenOk:
         return ChannelOpenOk(reader.longstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -310,8 +298,8 @@ class ChannelFlow(Method):
     def __init__(self, active: bool = True) -> None:
         self.active = active
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ChannelFlow:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ChannelFlow:
         return ChannelFlow(reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -326,8 +314,8 @@ class ChannelFlowOk(Method):
     def __init__(self, active: bool = True) -> None:
         self.active = active
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ChannelFlowOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ChannelFlowOk:
         return ChannelFlowOk(reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -345,8 +333,8 @@ class ChannelClose(Method):
         self.class_id = class_id
         self.method_id = method_id
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ChannelClose:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ChannelClose:
         return ChannelClose(reader.short(), reader.shortstr(), reader.short(), reader.short())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -359,10 +347,6 @@ class ChannelClose(Method):
 class ChannelCloseOk(Method):
     id: ClassVar[int] = constants.CHANNEL_CLOSE_OK
     name: ClassVar[str] = "channel.close-ok"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ChannelCloseOk:
-        return ChannelCloseOk()
 
 
 class AccessRequest(Method):
@@ -386,8 +370,8 @@ class AccessRequest(Method):
         self.write = write
         self.read = read
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> AccessRequest:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> AccessRequest:
         realm = reader.shortstr()
         bits = reader.octet()
         return AccessRequest(realm, bits & 1 != 0, bits & 2 != 0, bits & 4 != 0, bits & 8 != 0, bits & 16 != 0)
@@ -405,8 +389,8 @@ class AccessRequestOk(Method):
     def __init__(self, ticket: int = 1) -> None:
         self.ticket = ticket
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> AccessRequestOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> AccessRequestOk:
         return AccessRequestOk(reader.short())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -450,8 +434,8 @@ class ExchangeDeclare(Method):
         self.no_wait = no_wait
         self.arguments: Table = {} if arguments is None else arguments
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeDeclare:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ExchangeDeclare:
         ticket = reader.short()
         exchange = reader.shortstr()
         type = reader.shortstr()
@@ -480,10 +464,6 @@ class ExchangeDeclareOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_DECLARE_OK
     name: ClassVar[str] = "exchange.declare-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeDeclareOk:
-        return ExchangeDeclareOk()
-
 
 class ExchangeDelete(Method):
     id: ClassVar[int] = constants.EXCHANGE_DELETE
@@ -496,8 +476,8 @@ class ExchangeDelete(Method):
         self.if_unused = if_unused
         self.no_wait = no_wait
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeDelete:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ExchangeDelete:
         ticket = reader.short()
         exchange = reader.shortstr()
         bits = reader.octet()
@@ -512,10 +492,6 @@ class ExchangeDelete(Method):
 class ExchangeDeleteOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_DELETE_OK
     name: ClassVar[str] = "exchange.delete-ok"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeDeleteOk:
-        return ExchangeDeleteOk()
 
 
 class ExchangeBind(Method):
@@ -539,8 +515,8 @@ class ExchangeBind(Method):
         self.no_wait = no_wait
         self.arguments: Table = {} if arguments is None else arguments
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeBind:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ExchangeBind:
         return ExchangeBind(
             reader.short(),
             reader.shortstr(),
@@ -562,10 +538,6 @@ class ExchangeBind(Method):
 class ExchangeBindOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_BIND_OK
     name: ClassVar[str] = "exchange.bind-ok"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeBindOk:
-        return ExchangeBindOk()
 
 
 class ExchangeUnbind(Method):
@@ -589,8 +561,8 @@ class ExchangeUnbind(Method):
         self.no_wait = no_wait
         self.arguments: Table = {} if arguments is None else arguments
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeUnbind:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ExchangeUnbind:
         return ExchangeUnbind(
             reader.short(),
             reader.shortstr(),
@@ -612,10 +584,6 @@ class ExchangeUnbind(Method):
 class ExchangeUnbindOk(Method):
     id: ClassVar[int] = constants.EXCHANGE_UNBIND_OK
     name: ClassVar[str] = "exchange.unbind-ok"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ExchangeUnbindOk:
-        return ExchangeUnbindOk()
 
 
 class QueueDeclare(Method):
@@ -652,8 +620,8 @@ class QueueDeclare(Method):
         self.no_wait = no_wait
         self.arguments: Table = {} if arguments is None else arguments
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueDeclare:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueueDeclare:
         ticket = reader.short()
         queue = reader.shortstr()
         bits = reader.octet()
@@ -678,8 +646,8 @@ class QueueDeclareOk(Method):
         self.message_count = message_count
         self.consumer_count = consumer_count
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueDeclareOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueueDeclareOk:
         return QueueDeclareOk(reader.shortstr(), reader.long(), reader.long())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -709,8 +677,8 @@ class QueueBind(Method):
         self.no_wait = no_wait
         self.arguments: Table = {} if arguments is None else arguments
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueBind:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueueBind:
         return QueueBind(
             reader.short(),
             reader.shortstr(),
@@ -733,10 +701,6 @@ class QueueBindOk(Method):
     id: ClassVar[int] = constants.QUEUE_BIND_OK
     name: ClassVar[str] = "queue.bind-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueBindOk:
-        return QueueBindOk()
-
 
 class QueuePurge(Method):
     id: ClassVar[int] = constants.QUEUE_PURGE
@@ -748,8 +712,8 @@ class QueuePurge(Method):
         self.queue = queue
         self.no_wait = no_wait
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueuePurge:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueuePurge:
         return QueuePurge(reader.short(), reader.shortstr(), reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -766,8 +730,8 @@ class QueuePurgeOk(Method):
     def __init__(self, message_count: int = 0) -> None:
         self.message_count = message_count
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueuePurgeOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueuePurgeOk:
         return QueuePurgeOk(reader.long())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -788,8 +752,8 @@ class QueueDelete(Method):
         self.if_empty = if_empty
         self.no_wait = no_wait
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueDelete:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueueDelete:
         ticket = reader.short()
         queue = reader.shortstr()
         bits = reader.octet()
@@ -809,8 +773,8 @@ class QueueDeleteOk(Method):
     def __init__(self, message_count: int = 0) -> None:
         self.message_count = message_count
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueDeleteOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueueDeleteOk:
         return QueueDeleteOk(reader.long())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -836,8 +800,8 @@ class QueueUnbind(Method):
         self.routing_key = routing_key
         self.arguments: Table = {} if arguments is None else arguments
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueUnbind:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> QueueUnbind:
         return QueueUnbind(reader.short(), reader.shortstr(), reader.shortstr(), reader.shortstr(), reader.table())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -852,10 +816,6 @@ class QueueUnbindOk(Method):
     id: ClassVar[int] = constants.QUEUE_UNBIND_OK
     name: ClassVar[str] = "queue.unbind-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> QueueUnbindOk:
-        return QueueUnbindOk()
-
 
 class BasicQos(Method):
     id: ClassVar[int] = constants.BASIC_QOS
@@ -867,8 +827,8 @@ class BasicQos(Method):
         self.prefetch_count = prefetch_count
         self.global_ = global_
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicQos:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicQos:
         return BasicQos(reader.long(), reader.short(), reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -880,10 +840,6 @@ class BasicQos(Method):
 class BasicQosOk(Method):
     id: ClassVar[int] = constants.BASIC_QOS_OK
     name: ClassVar[str] = "basic.qos-ok"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicQosOk:
-        return BasicQosOk()
 
 
 class BasicConsume(Method):
@@ -920,8 +876,8 @@ class BasicConsume(Method):
         self.no_wait = no_wait
         self.arguments: Table = {} if arguments is None else arguments
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicConsume:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicConsume:
         ticket = reader.short()
         queue = reader.shortstr()
         consumer_tag = reader.shortstr()
@@ -946,8 +902,8 @@ class BasicConsumeOk(Method):
     def __init__(self, consumer_tag: str = "") -> None:
         self.consumer_tag = consumer_tag
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicConsumeOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicConsumeOk:
         return BasicConsumeOk(reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -963,8 +919,8 @@ class BasicCancel(Method):
         self.consumer_tag = consumer_tag
         self.no_wait = no_wait
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicCancel:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicCancel:
         return BasicCancel(reader.shortstr(), reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -980,8 +936,8 @@ class BasicCancelOk(Method):
     def __init__(self, consumer_tag: str = "") -> None:
         self.consumer_tag = consumer_tag
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicCancelOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicCancelOk:
         return BasicCancelOk(reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1007,8 +963,8 @@ class BasicPublish(Method):
         self.mandatory = mandatory
         self.immediate = immediate
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicPublish:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicPublish:
         ticket = reader.short()
         exchange = reader.any_shortstr()
         routing_key = reader.any_shortstr()
@@ -1033,8 +989,8 @@ class BasicReturn(Method):
         self.exchange = exchange
         self.routing_key = routing_key
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicReturn:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicReturn:
         return BasicReturn(reader.short(), reader.any_shortstr(), reader.any_shortstr(), reader.any_shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1063,8 +1019,8 @@ class BasicDeliver(Method):
         self.exchange = exchange
         self.routing_key = routing_key
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicDeliver:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicDeliver:
         return BasicDeliver(
             reader.any_shortstr(),
             reader.longlong(),
@@ -1091,8 +1047,8 @@ class BasicGet(Method):
         self.queue = queue
         self.no_ack = no_ack
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicGet:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicGet:
         return BasicGet(reader.short(), reader.shortstr(), reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1120,8 +1076,8 @@ class BasicGetOk(Method):
         self.routing_key = routing_key
         self.message_count = message_count
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicGetOk:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicGetOk:
         return BasicGetOk(
             reader.longlong(), reader.octet() & 1 != 0, reader.any_shortstr(), reader.any_shortstr(), reader.long()
         )
@@ -1142,8 +1098,8 @@ class BasicGetEmpty(Method):
     def __init__(self, cluster_id: str = "") -> None:
         self.cluster_id = cluster_id
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicGetEmpty:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicGetEmpty:
         return BasicGetEmpty(reader.shortstr())
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1159,8 +1115,8 @@ class BasicAck(Method):
         self.delivery_tag = delivery_tag
         self.multiple = multiple
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicAck:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicAck:
         return BasicAck(reader.longlong(), reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1177,8 +1133,8 @@ class BasicReject(Method):
         self.delivery_tag = delivery_tag
         self.requeue = requeue
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicReject:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicReject:
         return BasicReject(reader.longlong(), reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1194,8 +1150,8 @@ class BasicRecoverAsync(Method):
     def __init__(self, requeue: bool = False) -> None:
         self.requeue = requeue
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicRecoverAsync:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicRecoverAsync:
         return BasicRecoverAsync(reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1210,8 +1166,8 @@ class BasicRecover(Method):
     def __init__(self, requeue: bool = False) -> None:
         self.requeue = requeue
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicRecover:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicRecover:
         return BasicRecover(reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1221,10 +1177,6 @@ class BasicRecover(Method):
 class BasicRecoverOk(Method):
     id: ClassVar[int] = constants.BASIC_RECOVER_OK
     name: ClassVar[str] = "basic.recover-ok"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicRecoverOk:
-        return BasicRecoverOk()
 
 
 class BasicNack(Method):
@@ -1237,8 +1189,8 @@ class BasicNack(Method):
         self.multiple = multiple
         self.requeue = requeue
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> BasicNack:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> BasicNack:
         delivery_tag = reader.longlong()
         bits = reader.octet()
         return BasicNack(delivery_tag, bits & 1 != 0, bits & 2 != 0)
@@ -1256,8 +1208,8 @@ class ConfirmSelect(Method):
     def __init__(self, no_wait: bool = False) -> None:
         self.no_wait = no_wait
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConfirmSelect:
+    @classmethod
+    def decode(cls, reader: ArgumentReader) -> ConfirmSelect:
         return ConfirmSelect(reader.octet() & 1 != 0)
 
     def encode(self, writer: ArgumentWriter) -> None:
@@ -1268,63 +1220,35 @@ class ConfirmSelectOk(Method):
     id: ClassVar[int] = constants.CONFIRM_SELECT_OK
     name: ClassVar[str] = "confirm.select-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> ConfirmSelectOk:
-        return ConfirmSelectOk()
-
 
 class TxSelect(Method):
     id: ClassVar[int] = constants.TX_SELECT
     name: ClassVar[str] = "tx.select"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> TxSelect:
-        return TxSelect()
 
 
 class TxSelectOk(Method):
     id: ClassVar[int] = constants.TX_SELECT_OK
     name: ClassVar[str] = "tx.select-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> TxSelectOk:
-        return TxSelectOk()
-
 
 class TxCommit(Method):
     id: ClassVar[int] = constants.TX_COMMIT
     name: ClassVar[str] = "tx.commit"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> TxCommit:
-        return TxCommit()
 
 
 class TxCommitOk(Method):
     id: ClassVar[int] = constants.TX_COMMIT_OK
     name: ClassVar[str] = "tx.commit-ok"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> TxCommitOk:
-        return TxCommitOk()
-
 
 class TxRollback(Method):
     id: ClassVar[int] = constants.TX_ROLLBACK
     name: ClassVar[str] = "tx.rollback"
 
-    @staticmethod
-    def decode(reader: ArgumentReader) -> TxRollback:
-        return TxRollback()
-
 
 class TxRollbackOk(Method):
     id: ClassVar[int] = constants.TX_ROLLBACK_OK
     name: ClassVar[str] = "tx.rollback-ok"
-
-    @staticmethod
-    def decode(reader: ArgumentReader) -> TxRollbackOk:
-        return TxRollbackOk()
 
 
 # All of the above, in the order of the spec.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
 
 import click
 from rich.console import Console
@@ -31,7 +30,7 @@ def doctor(broker: str, security: bool, config: str | None, as_json: bool) -> No
     """
     findings = _weak(config) if security else examine(broker)
     if as_json:
-        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+        click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         for finding in findings:
             Console(soft_wrap=True, highlight=False).print(_line(finding))

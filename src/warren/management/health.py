@@ -9,11 +9,9 @@ from starlette.responses import JSONResponse, Response
 from warren.management.calls import Call, route
 from warren.management.overview import check_own_name
 from warren.management.refusals import bad_request
-from warren.management.spec import TEXT, gives, shape
+from warren.management.spec import TEXT, gives, whole
 
-_CHECK: Final = gives(
-    {200: shape(("status",), status=TEXT), 503: shape(("status", "reason"), status=TEXT, reason=TEXT)}
-)
+_CHECK: Final = gives({200: whole(status=TEXT), 503: whole(status=TEXT, reason=TEXT)})
 _UNITS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 
 

@@ -27,7 +27,7 @@ from warren.management.exchanges import exchange_in
 from warren.management.listing import Item
 from warren.management.pieces import Pace, encode, respond
 from warren.management.refusals import bad_request
-from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, Schema, gives, list_of, shape, takes
+from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, Schema, gives, list_of, shape, takes, whole
 
 GET_MAX: Final = 10_000
 # One answer holds no more of them than this and one.
@@ -67,7 +67,7 @@ MESSAGE: Final[dict[str, Schema]] = {
     payload=TEXT,
     payload_encoding={"type": "string", "enum": ["string", "base64"]},
 )
-@gives({200: shape(("routed",), routed=FLAG)})
+@gives({200: whole(routed=FLAG)})
 async def publish(call: Call) -> Response:
     vhost, exchange = call.vhost_to_use(), exchange_in(call)
     body = call.required(await call.body(), "properties", "routing_key", "payload", "payload_encoding")

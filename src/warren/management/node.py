@@ -12,7 +12,7 @@ from warren.broker.operate.definitions import RABBITMQ_VERSION
 from warren.management.calls import Call, Needs, done, route
 from warren.management.overview import check_own_name
 from warren.management.refusals import bad_request, not_found
-from warren.management.spec import TEXT, gives, list_of, shape, takes
+from warren.management.spec import TEXT, gives, list_of, shape, takes, whole
 
 # What later releases of RabbitMQ turned on one by one was never off here.
 _FEATURES: Final = {
@@ -28,7 +28,7 @@ _FEATURES: Final = {
 }
 
 
-@gives({200: shape(("name",), name=TEXT)})
+@gives({200: whole(name=TEXT)})
 async def show_cluster_name(call: Call) -> Response:
     return JSONResponse({"name": call.node.settings.cluster_name})
 
@@ -53,7 +53,7 @@ async def show_memory(call: Call) -> Response:
     )
 
 
-@gives({200: list_of(shape(("name", "state"), name=TEXT, state=TEXT))})
+@gives({200: list_of(whole(name=TEXT, state=TEXT))})
 async def list_features(call: Call) -> Response:
     """All that there is is enabled."""
     return JSONResponse(
@@ -106,7 +106,7 @@ async def start_vhost(call: Call) -> Response:
     return done()
 
 
-@gives({200: shape(("version",), version=TEXT)})
+@gives({200: whole(version=TEXT)})
 async def show_version(call: Call) -> Response:
     return JSONResponse({"version": RABBITMQ_VERSION, "warren_version": call.node.version})
 

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from warren import __version__
 from warren.management.calls import Handler, Needs, OpenResource, Resource
-from warren.management.spec import ANSWERS, BODIES, FLAG, NUMBER, OBJECT, QUESTIONS, TEXT, Schema, list_of, shape
+from warren.management.spec import ANSWERS, BODIES, FLAG, NUMBER, OBJECT, QUESTIONS, TEXT, Schema, list_of, whole
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _ERROR: Final[Schema] = {"$ref": "#/components/schemas/Error"}
@@ -36,8 +36,7 @@ _LISTING_QUESTIONS: Final[dict[str, Schema]] = {
     "sort_reverse": FLAG,
     "columns": TEXT,
 }
-_PAGE: Final[Schema] = shape(
-    ("total_count", "item_count", "filtered_count", "page", "page_size", "page_count", "items"),
+_PAGE: Final[Schema] = whole(
     total_count=NUMBER,
     item_count=NUMBER,
     filtered_count=NUMBER,
@@ -70,11 +69,7 @@ def document(routes: list[BaseRoute]) -> dict[str, Any]:
                 "basic": {"type": "http", "scheme": "basic"},
                 "session": {"type": "apiKey", "in": "cookie", "name": "warren_session"},
             },
-            "schemas": {
-                "Error": shape(
-                    ("error", "reason"), error=TEXT, reason={"oneOf": [TEXT, {"type": "array", "items": {}}]}
-                )
-            },
+            "schemas": {"Error": whole(error=TEXT, reason={"oneOf": [TEXT, {"type": "array", "items": {}}]})},
         },
     }
 

@@ -19,19 +19,13 @@ from warren.management.login import (
 )
 from warren.management.overview import check_own_name
 from warren.management.refusals import not_authorised
-from warren.management.spec import FLAG, NUMBER, TEXT, TEXTS, gives, list_of, shape, takes
+from warren.management.spec import FLAG, NUMBER, TEXT, TEXTS, gives, list_of, takes, whole
 
 # Of a login: nobody has proven anything yet, so it is not as much as others may send.
 LOGIN_BYTES: Final = 4096
-_SESSION: Final = shape(("name", "tags", "csrf_token"), name=TEXT, tags=TEXTS, csrf_token=TEXT)
+_SESSION: Final = whole(name=TEXT, tags=TEXTS, csrf_token=TEXT)
 _ATTEMPTS: Final = list_of(
-    shape(
-        ("protocol", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"),
-        protocol=TEXT,
-        auth_attempts=NUMBER,
-        auth_attempts_failed=NUMBER,
-        auth_attempts_succeeded=NUMBER,
-    )
+    whole(protocol=TEXT, auth_attempts=NUMBER, auth_attempts_failed=NUMBER, auth_attempts_succeeded=NUMBER)
 )
 
 
@@ -63,7 +57,7 @@ async def log_out(request: Request, context: Context) -> Response:
     return end_session(request, context)
 
 
-@gives({200: shape(("oauth_enabled",), oauth_enabled=FLAG)})
+@gives({200: whole(oauth_enabled=FLAG)})
 async def show_methods(request: Request, context: Context) -> Response:
     """How one may log in, for pages that ask before they show a form."""
     # Under the names of RabbitMQ 3.11 and later, and of those before.

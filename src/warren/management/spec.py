@@ -31,6 +31,11 @@ def shape(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
     return schema
 
 
+def whole(**properties: Schema) -> Schema:
+    """All of them are always there."""
+    return shape(tuple(properties), **properties)
+
+
 def list_of(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 

@@ -17,26 +17,13 @@ from warren.broker.watch.rehearsal import rehearse
 from warren.management.calls import Call, Needs, done, found, route
 from warren.management.listing import Item
 from warren.management.refusals import bad_request, not_found
-from warren.management.spec import NUMBER, OBJECT, TEXT, asks, gives, list_of, shape, takes
+from warren.management.spec import NUMBER, OBJECT, TEXT, asks, gives, list_of, takes, whole
 from warren.management.times import iso
 
 COUNT_MAX: Final = 10_000
-_STAGE: Final = shape(("stage", "text", "microseconds"), stage=TEXT, text=TEXT, microseconds={"type": "number"})
-_JOURNEY: Final = shape(
-    ("id", "vhost", "exchange", "routing_key", "outcome", "stages"),
-    id=NUMBER,
-    vhost=TEXT,
-    exchange=TEXT,
-    routing_key=TEXT,
-    outcome=TEXT,
-    stages=list_of(_STAGE),
-)
-_SETTINGS: Final = shape(
-    ("sample_every", "next", "exchange"),
-    sample_every=NUMBER,
-    next=NUMBER,
-    exchange={"type": "string", "nullable": True},
-)
+_STAGE: Final = whole(stage=TEXT, text=TEXT, microseconds={"type": "number"})
+_JOURNEY: Final = whole(id=NUMBER, vhost=TEXT, exchange=TEXT, routing_key=TEXT, outcome=TEXT, stages=list_of(_STAGE))
+_SETTINGS: Final = whole(sample_every=NUMBER, next=NUMBER, exchange={"type": "string", "nullable": True})
 
 
 def describe(journey: Journey) -> Item:
@@ -85,7 +72,7 @@ def describe_match(match: Match) -> Item:
 
 
 @asks(page=NUMBER, page_size=NUMBER)
-@gives({200: {"oneOf": [list_of(_JOURNEY), shape(("items", "page"), items=list_of(_JOURNEY), page=NUMBER)]}})
+@gives({200: {"oneOf": [list_of(_JOURNEY), whole(items=list_of(_JOURNEY), page=NUMBER)]}})
 async def list_journeys(call: Call) -> Response:
     """The latest journeys, newest first."""
     return await call.listing(list(reversed(call.node.journeys.kept)), describe)

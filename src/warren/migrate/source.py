@@ -7,9 +7,8 @@ after a crash belongs to the batch that was being moved.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from warren.amqp import methods
 from warren.amqp.constants import ORIGIN_HEADER, STREAM_OFFSET
@@ -32,8 +31,7 @@ SILENCE_SECONDS: Final = 2.0
 COUNT_HEADER: Final = "x-delivery-count"
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """A message of the source, as it was published."""
 
     tag: int

@@ -26,7 +26,7 @@ from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
 from warren.perf.measure import Figures, Watch, measure_rounds
 from warren.perf.plan import Plan
-from warren.perf.workers import ENDING, MEASURING, Board, Starter
+from warren.perf.workers import Board, Phase, Starter
 
 IDLE_MS: Final = 50
 # Of an answer, what is the same in all: the first frame's head and the method's id.
@@ -217,10 +217,10 @@ def _work(steps_of: Steps, plan: Plan, board: Board, starter: Starter) -> Histog
         parties = [Party(steps_of(Booth(plan, number, stack))) for number in range(plan.publishers)]
         circle = Circle(parties, plan.in_flight)
         starter.wait_for_go()
-        while (may_begin := board.phase < ENDING) or circle.is_busy:
+        while (may_begin := board.phase < Phase.ENDING) or circle.is_busy:
             for party in circle.turn(may_begin):
                 board.published += 1
-                if board.phase == MEASURING:
+                if board.phase == Phase.MEASURING:
                     times.add(time.monotonic_ns() - party.began)
     return times
 

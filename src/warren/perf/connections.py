@@ -21,7 +21,7 @@ from warren.perf.histogram import Histogram
 from warren.perf.measure import Figures, Watch, measure_rounds
 from warren.perf.plan import Plan
 from warren.perf.processes import cpu_seconds, resident_bytes
-from warren.perf.workers import ENDING, MEASURING, Board, Starter
+from warren.perf.workers import Board, Phase, Starter
 
 IDLE_MS: Final = 50
 # How long connections stay idle while the broker's CPU time is looked at.
@@ -83,8 +83,8 @@ def churn_workers(plan: Plan, board: Board, starter: Starter) -> Histogram:
     poller = select.poll()
     lives: dict[int, Life] = {}
     starter.wait_for_go()
-    while board.phase < ENDING or lives:
-        while len(lives) < plan.publishers and board.phase < ENDING:
+    while board.phase < Phase.ENDING or lives:
+        while len(lives) < plan.publishers and board.phase < Phase.ENDING:
             life = Life(target, credentials)
             lives[life.socket.fileno()] = life
             poller.register(life.socket, select.POLLIN)
@@ -94,7 +94,7 @@ def churn_workers(plan: Plan, board: Board, starter: Starter) -> Histogram:
                 del lives[fd]
                 poller.unregister(fd)
                 board.published += 1
-                if board.phase == MEASURING:
+                if board.phase == Phase.MEASURING:
                     times.add(time.monotonic_ns() - life.born)
     return times
 

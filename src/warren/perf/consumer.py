@@ -17,7 +17,7 @@ from warren.perf.deliveries import DeliveryCounter
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
 from warren.perf.sockets import has_more, unwaiting
-from warren.perf.workers import CLOSING, MEASURING, Board, Starter
+from warren.perf.workers import Board, Phase, Starter
 
 IDLE_MS: Final = 50
 # The frame that says what becomes of a delivery: channel, tag, and whether of all before it too.
@@ -114,7 +114,7 @@ class ConsumingProcess:
         self._starter.wait_for_go()
         if not self._plan.publishers:
             self._subscribe()
-        while self._board.phase < CLOSING:
+        while self._board.phase < Phase.CLOSING:
             self._turn()
         for connection in self._connections:
             connection.close()
@@ -126,7 +126,7 @@ class ConsumingProcess:
 
     def _turn(self) -> None:
         ready = self._poller.poll(IDLE_MS)
-        times = self._times if self._plan.rate and self._board.phase == MEASURING else None
+        times = self._times if self._plan.rate and self._board.phase == Phase.MEASURING else None
         for fd, _ in ready:
             connection = self._by_fd.get(fd)
             if connection is None:

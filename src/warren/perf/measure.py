@@ -12,7 +12,7 @@ from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
 from warren.perf.processes import busy_seconds, cpu_seconds
-from warren.perf.workers import ENDING, MEASURING, Board, Job, Workers
+from warren.perf.workers import Board, Job, Phase, Workers
 
 TICK: Final = 0.05
 # A run of so many messages that gets no further for this long has lost some.
@@ -86,7 +86,7 @@ def measure(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> 
         first, last = _count_out(workers, plan, pids, watch)
     else:
         first, last = _time_out(workers, plan, pids, watch)
-    workers.board.phase = ENDING
+    workers.board.phase = Phase.ENDING
     board = workers.board
     if plan.consumers and not plan.messages:
         _let_consumers_catch_up(board, plan)
@@ -107,7 +107,7 @@ def _time_out(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -
     _sleep_until(
         start + plan.warmup, workers, lambda: watch((time.monotonic() - start) / whole, _progress(workers.board))
     )
-    workers.board.phase = MEASURING
+    workers.board.phase = Phase.MEASURING
     first = _look(workers, pids)
     _sleep_until(start + whole, workers, lambda: watch((time.monotonic() - start) / whole, _progress(workers.board)))
     return first, _look(workers, pids)
@@ -121,7 +121,7 @@ def _sleep_until(deadline: float, workers: Workers, report: Callable[[], None]) 
 
 
 def _count_out(workers: Workers, plan: Plan, pids: Sequence[int], watch: Watch) -> tuple[Moment, Moment]:
-    workers.board.phase = MEASURING
+    workers.board.phase = Phase.MEASURING
     first = _look(workers, pids)
     changed_at, seen = time.monotonic(), -1
     while (done := _done(workers.board, plan)) < plan.messages:

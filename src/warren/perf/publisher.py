@@ -14,7 +14,7 @@ from warren.perf.confirms import ConfirmTimes
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
 from warren.perf.sockets import unwaiting
-from warren.perf.workers import ENDING, MEASURING, Board, Starter
+from warren.perf.workers import Board, Phase, Starter
 
 # How long nothing may happen before the phase is looked at again, in milliseconds.
 IDLE_MS: Final = 50
@@ -96,7 +96,7 @@ class PublishingProcess:
     def run(self) -> Histogram:
         self._starter.wait_for_go()
         self._start = time.monotonic_ns()
-        while self._board.phase < ENDING and self._board.published < (self._plan.messages or _ENDLESS):
+        while self._board.phase < Phase.ENDING and self._board.published < (self._plan.messages or _ENDLESS):
             self._turn()
         self._finish()
         for stream in self._streams:
@@ -182,7 +182,7 @@ class PublishingProcess:
 
     def _count_confirms(self) -> None:
         self._board.confirmed = sum(stream.confirms.count for stream in self._streams if stream.confirms is not None)
-        if not self._is_measuring and self._board.phase == MEASURING:
+        if not self._is_measuring and self._board.phase == Phase.MEASURING:
             # The warm-up's times do not count.
             self._is_measuring = True
             for stream in self._streams:

@@ -10,6 +10,7 @@ import signal
 import traceback
 from collections.abc import Callable, Sequence
 from ctypes import Structure, c_longlong
+from enum import IntEnum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -19,12 +20,16 @@ from warren.errors import WarrenError
 from warren.perf.histogram import Histogram
 from warren.perf.plan import Plan
 
-# Phases of a run, in order.
-WARMING: Final = 0
-MEASURING: Final = 1
-# Publishers finish the message they are at; consumers go on.
-ENDING: Final = 2
-CLOSING: Final = 3
+
+class Phase(IntEnum):
+    """Of a run, in order."""
+
+    WARMING = 0
+    MEASURING = 1
+    # Publishers finish the message they are at; consumers go on.
+    ENDING = 2
+    CLOSING = 3
+
 
 # Starting an interpreter takes a moment, on a busy machine a long one.
 PATIENCE: Final = 60.0
@@ -128,7 +133,7 @@ class Workers:
 
     def finish(self) -> Histogram:
         """Let all go home, and return what they timed; only one kind of worker times anything."""
-        self.board.phase = CLOSING
+        self.board.phase = Phase.CLOSING
         for place in range(len(self._workers)):
             if place not in self._timed:
                 self._take(place)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 # Of the lease's time: how often it is renewed, and how long after a renewal a leader may speak.
 _RENEWALS: Final = 3
@@ -31,8 +31,7 @@ class Role(Enum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True)
-class LeaderKey:
+class LeaderKey(NamedTuple):
     uuid: str
     # Tells a process from one that had the same folder before.
     process: str

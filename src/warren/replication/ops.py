@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 CREATE: Final = 1
 APPEND: Final = 2
@@ -25,8 +24,7 @@ WINDOW_BYTES: Final = 64 * 1024 * 1024
 _OP_BYTES: Final = 256
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(NamedTuple):
     number: int
     kind: int
     name: str

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Final, NamedTuple
 
 from warren.amqp.fields import plain
 from warren.client.address import parse_uri
@@ -26,8 +25,7 @@ PACKAGES: Final = (
 _DOCTOR_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     name: str
     is_found: bool
     # What was found, or what to do.

@@ -11,10 +11,9 @@ import re
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from warren.errors import WarrenError
 from warren.extras import how_to_install
@@ -24,8 +23,7 @@ OLDEST: Final = 17
 _UNKNOWN_MODULE: Final = "--add-modules=jdk.incubator.vector"
 
 
-@dataclass(frozen=True)
-class Java:
+class Java(NamedTuple):
     home: Path
     version: int
     # Where it comes from, for people.

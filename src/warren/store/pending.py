@@ -7,6 +7,7 @@ Settled entries are gathered too: one record for all of a batch.
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
@@ -30,6 +31,9 @@ from warren.store.lane import Lane
 from warren.store.returned import Returned, encode_returned, note, note_all
 from warren.store.seen import write_note
 from warren.store.segment import LaneRun, Segment
+
+# Room that stays for the next write: to grow anew, a buffer is copied at every step.
+_KEPT_BYTES: Final[i64] = 1024 * 1024
 
 
 class PendingRecords:
@@ -201,5 +205,8 @@ class PendingRecords:
         if mark:
             self.add_record(SYNCED, mark)
         data = self._out.getvalue()
-        self._out = BytesWriter()
+        if len(data) <= _KEPT_BYTES:
+            self._out.truncate(0)
+        else:
+            self._out = BytesWriter()
         return data

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def strip_line_ends(name: str) -> str:
     """RabbitMQ drops CR and LF from names; clients that build names from lines rely on it."""
-    return name.replace("\r", "").replace("\n", "")
+    return name.replace("\r", "").replace("\n", "") if "\r" in name or "\n" in name else name
 
 
 def refuse_default(name: str) -> None:

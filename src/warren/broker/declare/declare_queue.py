@@ -208,11 +208,10 @@ def delete(channel: Channel, method: methods.QueueDelete) -> None:
             f"cannot delete {resource('queue', name, queue.vhost)}. "
             f"queue.delete operations with {flag} flag set are not supported by quorum queues"
         )
-    what = resource("queue", queue.name, queue.vhost)
     if method.if_empty and queue.backing.length > 0:
-        raise PreconditionFailed(f"{what} not empty")
+        raise PreconditionFailed(f"{resource('queue', queue.name, queue.vhost)} not empty")
     if method.if_unused and queue.consumers.count > 0:
-        raise PreconditionFailed(f"{what} in use")
+        raise PreconditionFailed(f"{resource('queue', queue.name, queue.vhost)} in use")
     channel.vhost.begin_removal(ClientQueueRemoval(channel, queue, method), channel.connection)
 
 

@@ -6,12 +6,17 @@ Nothing here knows of queues: a binding leads to a Destination, which may be a q
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp.fields import Table
 from warren.amqp.tables import encode_table
 from warren.broker.message import Message
 from warren.broker.rules.setting_kinds import Kind
+
+# Of most bindings.
+_NO_ARGUMENTS: Final = encode_table({})
 
 
 class Destination:
@@ -71,7 +76,7 @@ class Binding:
             destination.is_exchange,
             destination.name,
             routing_key,
-            encode_table({name: arguments[name] for name in sorted(arguments)}),
+            encode_table({name: arguments[name] for name in sorted(arguments)}) if arguments else _NO_ARGUMENTS,
         )
 
 
@@ -170,3 +175,22 @@ class Exchange(Destination):
     def match(self, envelope: Envelope) -> list[Destination]:
         """Destinations of this exchange's own bindings; may hold one more than once. Callers must not change it."""
         return []
+
+
+class PickingExchange(Exchange):
+    """Sends a message to one of its destinations, which are listed anew when the bindings have changed."""
+
+    def __init__(self, vhost: str, name: str, type: str) -> None:
+        super().__init__(vhost, name, type)
+        self._listed: list[Destination] | None = None
+
+    def bindings_changed(self) -> None:
+        self._listed = None
+
+    def destinations(self) -> list[Destination]:
+        if self._listed is None:
+            self._listed = self.list_destinations()
+        return self._listed
+
+    def list_destinations(self) -> list[Destination]:
+        raise NotImplementedError

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from warren.broker.exchanges.base import Destination, Envelope, Exchange
+from warren.broker.exchanges.base import Destination, Envelope, PickingExchange
 from warren.broker.exchanges.key_hashing import hash_text, mix
 
 
-class ModulusHashExchange(Exchange):
+class ModulusHashExchange(PickingExchange):
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name, "x-modulus-hash")
-        self._ordered: list[Destination] | None = None
 
-    def bindings_changed(self) -> None:
-        self._ordered = None
+    def list_destinations(self) -> list[Destination]:
+        # By name, so that a restart, which may recover bindings in another order, moves no key.
+        return [self.bindings[identity].destination for identity in sorted(self.bindings)]
 
     def match(self, envelope: Envelope) -> list[Destination]:
-        ordered = self._ordered
-        if ordered is None:
-            # By name, so that a restart, which may recover bindings in another order, moves no key.
-            ordered = [self.bindings[identity].destination for identity in sorted(self.bindings)]
-            self._ordered = ordered
+        ordered = self.destinations()
         if not ordered:
             return []
         place: i64 = 0

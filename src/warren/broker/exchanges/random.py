@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from warren.broker.exchanges.base import Binding, Destination, Envelope, Exchange
+from warren.broker.exchanges.base import Binding, Destination, Envelope, PickingExchange
 from warren.errors import PreconditionFailed
 
 
-class RandomExchange(Exchange):
+class RandomExchange(PickingExchange):
     def __init__(self, vhost: str, name: str, type: str = "x-random") -> None:
         super().__init__(vhost, name, type)
         self.looks_beyond_keys = True
-        # One entry per binding: a queue bound twice is drawn twice as often.
-        self._drawn: list[Destination] | None = None
 
-    def bindings_changed(self) -> None:
-        self._drawn = None
+    def list_destinations(self) -> list[Destination]:
+        # One entry per binding: a queue bound twice is drawn twice as often.
+        return [binding.destination for binding in self.bindings.values()]
 
     def match(self, envelope: Envelope) -> list[Destination]:
-        drawn = self._drawn
-        if drawn is None:
-            drawn = [binding.destination for binding in self.bindings.values()]
-            self._drawn = drawn
-        if not drawn:
-            return []
-        return [drawn[envelope.draw % len(drawn)]]
+        drawn = self.destinations()
+        return [drawn[envelope.draw % len(drawn)]] if drawn else []
 
 
 class LocalRandomExchange(RandomExchange):

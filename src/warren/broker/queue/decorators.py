@@ -40,6 +40,8 @@ class QueueDecorator:
 def decorate_queue(queue: Queue, installed: list[QueueDecorator]) -> None:
     """Its policy may have changed, or it is new: those that are for it from now on are told, and so are the others."""
     before = queue.decorators
+    if not before and not installed:
+        return
     queue.decorators = [decorator for decorator in installed if decorator.active_for(queue)]
     for decorator in before:
         if decorator in queue.decorators:

@@ -68,7 +68,7 @@ def arm_expiry(queue: FifoQueue) -> None:
             return
     # Overdue: at once, but in a firing of its own.
     due = max(head.expires_at, queue.node.now + 1)
-    timer = queue.expiry_timer
+    timer = queue.expiry_timer()
     if timer.due == UNSET or due < timer.due:
         queue.node.timers.schedule(timer, due)
 

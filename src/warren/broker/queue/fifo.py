@@ -57,10 +57,11 @@ class FifoQueue(Queue):
         self.next_sequence: i64 = self.backing.last_sequence + 1
         # True once any entry may have an expiry: queues without TTL never look at heads or timers.
         self.has_expiring = self.backing.has_expiring
-        self.expiry_timer = ExpiryTimer(self)
+        # Made when something first expires: it knows the queue, so a queue that has one is found only by the collector.
+        self._expiry_timer: ExpiryTimer | None = None
         if self.has_expiring:
             # Recovered: what expired meanwhile goes at once, also when nobody comes to look.
-            node.timers.schedule(self.expiry_timer, node.now)
+            node.timers.schedule(self.expiry_timer(), node.now)
         self.exact_expiry: ExactExpiry | None = None
         # What came back and waits for its next try; None while the queue lets nothing wait.
         self.retry: Retry | None = None
@@ -72,6 +73,11 @@ class FifoQueue(Queue):
         if self.max_priority == 0:
             return super()._open_backing()
         return PriorityBacking([self.node.store.open(self, level) for level in range(self.max_priority + 1)])
+
+    def expiry_timer(self) -> ExpiryTimer:
+        if self._expiry_timer is None:
+            self._expiry_timer = ExpiryTimer(self)
+        return self._expiry_timer
 
     # -- publishing ------------------------------------------------------------------------------------------------
 
@@ -341,7 +347,7 @@ class FifoQueue(Queue):
         again = self.node.now + AGAIN_MS
         if self.has_expiring:
             # Not at once: if that is what failed, it may fail again.
-            self.node.timers.schedule(self.expiry_timer, again)
+            self.node.timers.schedule(self.expiry_timer(), again)
         if self.exact_expiry is not None:
             self.node.timers.cancel(self.exact_expiry)
             self.exact_expiry = None
@@ -352,7 +358,9 @@ class FifoQueue(Queue):
 
     def close(self) -> None:
         super().close()
-        self.node.timers.cancel(self.expiry_timer)
+        if self._expiry_timer is not None:
+            self.node.timers.cancel(self._expiry_timer)
+            self._expiry_timer = None
         if self.exact_expiry is not None:
             self.node.timers.cancel(self.exact_expiry)
         if self.retry is not None:

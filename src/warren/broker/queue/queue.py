@@ -73,7 +73,8 @@ class Queue(Destination):
         self.returning: i64 = 0
         # The how manyth failure of any queue was the last of this one: see Monitor.
         self.failed_at: i64 = 0
-        self.idle_timer = IdleTimer(self)
+        # Made where there is a rule for it: it knows the queue, and a circle is found only by the collector.
+        self._idle_timer: IdleTimer | None = None
         self.last_used: i64 = node.now
 
     def _open_backing(self) -> Backing:
@@ -281,7 +282,9 @@ class Queue(Destination):
     def arm_idle(self) -> None:
         """x-expires: start counting unless somebody consumes."""
         if self.options.expires >= 0 and self.consumers.count == 0 and not self.deleted:
-            self.node.timers.schedule(self.idle_timer, self.last_used + self.options.expires)
+            if self._idle_timer is None:
+                self._idle_timer = IdleTimer(self)
+            self.node.timers.schedule(self._idle_timer, self.last_used + self.options.expires)
 
     def restart(self) -> None:
         """After a failure: begin again with what the store still has, and without consumers."""
@@ -297,6 +300,8 @@ class Queue(Destination):
     def close(self) -> None:
         """Deleted: nothing fires, nothing is handed out any more."""
         self.deleted = True
-        self.node.timers.cancel(self.idle_timer)
+        if self._idle_timer is not None:
+            self.node.timers.cancel(self._idle_timer)
+            self._idle_timer = None
         for decorator in self.decorators:
             decorator.shutdown(self)

@@ -38,6 +38,8 @@ def queue_type(arguments: Table) -> str:
 
 def check_queue_arguments(arguments: Table, type_: str, name: str, vhost: str) -> None:
     """Refuse (406) the first argument whose value cannot be, then the first that this type of queue does not know."""
+    if not arguments:
+        return
     what = resource("queue", name, vhost)
     known = arguments_of(type_)
     for setting in known:
@@ -59,6 +61,8 @@ def check_queue_arguments(arguments: Table, type_: str, name: str, vhost: str) -
 
 def check_stream_arguments(arguments: Table, name: str, vhost: str, can_archive: bool) -> None:
     """What RabbitMQ finds out only when it makes the stream, and what needs files."""
+    if not arguments:
+        return
     for setting in arguments_of(STREAM):
         field = arguments.get(setting.argument)
         problem = "" if field is None else stream_size_problem(setting.argument, integer(field))

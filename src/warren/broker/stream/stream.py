@@ -56,7 +56,6 @@ class Stream(Queue):
         self._shared_in: i64 = -1
         self._live_rest: i64 = 0
         self._replay_rest: i64 = 0
-        self._set_retention()
 
     def _open_backing(self) -> Backing:
         return self.node.store.open_stream(self)
@@ -159,7 +158,6 @@ class Stream(Queue):
     def requeue(self, entries: list[Entry]) -> None:
         for entry in entries:
             self._give_back(entry)
-        self.drain()
 
     def _give_back(self, entry: Entry) -> i64:
         count: i64 = entry.count if isinstance(entry, RunPlace) else 1
@@ -229,12 +227,6 @@ class Stream(Queue):
         for consumer in self.consumers.all():
             self.remove_consumer(consumer)
         super().restart()
-
-    def close(self) -> None:
-        super().close()
-        for reader in self.readers:
-            reader.cursor.close()
-        self.readers.clear()
 
 
 def _filter_value(message: Message) -> bytes | None:

@@ -16,6 +16,7 @@ from warren.broker.exchanges.default import DefaultExchange
 from warren.broker.exchanges.delayed import DelayedExchange
 from warren.broker.exchanges.pipeline import NAME_ARGUMENT, NAME_SETTING, PipelineExchange, is_input
 from warren.broker.exchanges.types import create
+from warren.broker.queue.backing import Backing
 from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.decorators import decorate_queue
 from warren.broker.queue.errands import Budget
@@ -158,7 +159,9 @@ class VHost:
         kind = Stream if declared.type == STREAM else FifoQueue
         queue = kind(self.node, self.name, declared)
         self.queues[queue.name] = queue
-        self._apply_queue_policy(queue)
+        if declared.arguments or self.policies.count() > 0:
+            # Else there is nothing that could apply.
+            self._apply_queue_policy(queue)
         if declared.owner is not None:
             declared.owner.exclusive_queues[queue] = True
         self._record_queue(queue)
@@ -211,6 +214,9 @@ class VHost:
         for consumer in queue.consumers.all():
             consumer.channel.cancel_by_broker(consumer)
         self.node.errands.begin(self.node.store.delete(queue), None)
+        if queue.backing.length == 0:
+            # The store's knows the queue: without it, no circle is left for the collector.
+            queue.backing = Backing()
         self.node.release_credit(queue)
         self.node.remember_counters(queue)
         if queue.durable:

@@ -87,10 +87,10 @@ def receive_method(channel: Channel, method_id: i64, data: bytes, start: i64, en
         _refuse_during_commit()
     channel.connection.node.events.actor = channel.user
     try:
-        interceptor = channel.connection.node.interceptors.get(method.name)
-        if interceptor is not None:
+        interceptors = channel.connection.node.interceptors
+        if interceptors and method.name in interceptors:
             _fill_in_names(channel, method)
-            method = interceptor.intercept(channel, method)
+            method = interceptors[method.name].intercept(channel, method)
         _handle(channel, method)
         channel.connection.node.errands.charge(_BASIC_UNITS if method_id >> 16 == 60 else _UNITS, channel.connection)
     except SoftError as error:

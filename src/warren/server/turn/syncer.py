@@ -64,6 +64,8 @@ class Syncer:
         self._has_synced = False
         self._idle = asyncio.Event()
         self._idle.set()
+        # As the event says, which is asked for at the end of every turn.
+        self._is_idle = True
         self._worker = threading.Thread(target=self._run, name="warren-syncer", daemon=True)
         self._worker.start()
 
@@ -73,13 +75,16 @@ class Syncer:
             return False
         work = self._next_work() if self._store.has_work() else None
         if work is None:
-            self._idle.set()
+            if not self._is_idle:
+                self._is_idle = True
+                self._idle.set()
             return False
         if isinstance(work, SyncJob) and self._is_for_one_alone(work):
             return self._account_for(work, *self._timed(work))
         if self._mirrors is not None:
             self._op = self._mirrors.last_op()
         self._is_busy = True
+        self._is_idle = False
         self._idle.clear()
         self._given_at = time.monotonic()
         self._work.put(work)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 # A leading dot hides a file from Spark, and from us.
 UNFINISHED: Final = ".unfinished-"
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.parquet")
 
 
-@dataclass(frozen=True)
-class ArchiveFile:
+class ArchiveFile(NamedTuple):
     path: str
     first: int
     # Of its last message.

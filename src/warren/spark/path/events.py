@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from warren.spark.arrow_schema import struct_of
+
 # The outcome of an entry into a stream, which never leaves it.
 APPENDED: Final = "appended"
 # What a row is about.
@@ -19,8 +21,6 @@ CONSUMED: Final = "consumed"  # a consumer settled it
 KEPT: Final = "kept"  # it is there at the end
 CONFIRMED: Final = "confirmed"  # what its publisher hears, as far as these queues go
 STATE: Final = "state"  # of a queue, for the next batch of a stream
-
-_MICROS: Final = pa.timestamp("us", "UTC")
 
 
 class Event(NamedTuple):
@@ -67,21 +67,13 @@ Row = tuple[object, ...]
 BATCH: Final = 10_000
 
 
+# Of the columns that are no text.
 _KINDS: Final = {
-    "position": (pa.int64(), "bigint"),
-    "sequence": (pa.int64(), "bigint"),
-    "at": (_MICROS, "timestamp"),
-    "redelivered": (pa.bool_(), "boolean"),
-    "expires_at": (_MICROS, "timestamp"),
-    "body_size": (pa.int64(), "bigint"),
-    "message": (pa.int64(), "bigint"),
-    "place": (pa.int64(), "bigint"),
-    "component": (pa.int32(), "int"),
-    "saved": (pa.binary(), "binary"),
-}
-FIELDS: Final = tuple((name, *_KINDS.get(name, (pa.string(), "string"))) for name in Event._fields)
-ARROW_SCHEMA: Final = pa.schema([(name, kind) for name, kind, _ in FIELDS])
-SPARK_SCHEMA: Final = ", ".join(f"{name} {spark}" for name, _, spark in FIELDS)
+    "position": "bigint", "sequence": "bigint", "at": "timestamp", "redelivered": "boolean", "expires_at": "timestamp",
+    "body_size": "bigint", "message": "bigint", "place": "bigint", "component": "int", "saved": "binary",
+}  # fmt: skip
+SPARK_SCHEMA: Final = ", ".join(f"{name} {_KINDS.get(name, 'string')}" for name in Event._fields)
+ARROW_SCHEMA: Final = pa.schema(struct_of(SPARK_SCHEMA))
 
 
 class EventRows:
@@ -116,12 +108,13 @@ def _batch(kind: str, names: tuple[str, ...], rows: Sequence[Row]) -> Iterator[p
     values = dict(zip(names, zip(*rows, strict=True), strict=True))
     count = len(rows)
     columns = []
-    for name, type_, _ in FIELDS:
-        if name not in values:
-            columns.append(pa.repeat(kind, count) if name == "kind" else pa.nulls(count, type_))
-        elif type_ == _MICROS:
-            millis = np.array(values[name], np.int64)
-            columns.append(pa.array(millis * 1000, type_, mask=millis < 0))
+    for field in ARROW_SCHEMA:
+        given = values.get(field.name)
+        if given is None:
+            columns.append(pa.repeat(kind, count) if field.name == "kind" else pa.nulls(count, field.type))
+        elif pa.types.is_timestamp(field.type):
+            millis = np.array(given, np.int64)
+            columns.append(pa.array(millis * 1000, field.type, mask=millis < 0))
         else:
-            columns.append(pa.array(values[name], type_))
+            columns.append(pa.array(given, field.type))
     yield pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)

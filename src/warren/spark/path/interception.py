@@ -16,20 +16,14 @@ from warren.amqp.methods import BasicPublish, decode_method
 from warren.amqp.properties import peek_properties
 from warren.client.session import Refused
 from warren.errors import AmqpError
+from warren.spark.arrow_schema import struct_of
 from warren.spark.path.door import Doors, publish_arguments, scope_of
 from warren.spark.path.host import StillHost
 from warren.spark.path.properties import NO_PROPERTIES, BadTable
 from warren.spark.path.topology import Topology
 
-CHANGED_TYPE: Final = pa.struct(
-    [
-        ("exchange", pa.string()),
-        ("routing_key", pa.string()),
-        ("mandatory", pa.bool_()),
-        ("body_size", pa.int64()),
-        ("expiration", pa.string()),
-        ("encoded", pa.binary()),
-    ]
+CHANGED_TYPE: Final = struct_of(
+    "exchange string, routing_key string, mandatory boolean, body_size bigint, expiration string, encoded binary"
 )
 # Of a refusal, beside the columns of a question: what Verdict has.
 _REFUSED_TYPE: Final = pa.struct([("code", pa.int32()), ("text", pa.string()), ("scope", pa.string())])

@@ -21,13 +21,14 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from warren.errors import WarrenError
+from warren.spark.arrow_schema import spark_type
 from warren.spark.path import events
 from warren.spark.path.columns import Defaults, PublishTable, question
 from warren.spark.path.components import Components, components_of
 from warren.spark.path.consumers import Crew, attach, read_crew
 from warren.spark.path.play import Player
 from warren.spark.path.result import PathResult
-from warren.spark.path.routing import router_of, spark_type
+from warren.spark.path.routing import route_type, router_of
 from warren.spark.path.spill import IN_MEMORY
 from warren.spark.path.topology import Topology, read_topology
 
@@ -208,7 +209,7 @@ def route_function(topology: Topology, crew: Crew | None) -> Callable[[Column], 
 
     # Its types say which kind it is; to name the kind as well is what Spark warns about.
     declare: Any = arrow_udf
-    function: Callable[[Column], Column] = declare(route, spark_type(topology))
+    function: Callable[[Column], Column] = declare(route, spark_type(route_type(topology)))
     return function
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from warren.errors import SyntaxRefused
+from warren.spark.arrow_schema import struct_of
 from warren.spark.path.accounts import name_of
 from warren.spark.path.collecting import without_collecting
 from warren.spark.path.components import known_components
@@ -22,27 +23,15 @@ from warren.spark.path.matcher import Matcher, Question, Verdict
 from warren.spark.path.properties import NO_PROPERTIES, BadTable, encoded_properties
 from warren.spark.path.topology import Topology
 
-ARROW_TYPE: Final = pa.struct(
+ROUTE_TYPE: Final = pa.struct(
     [
-        ("code", pa.int32()),
-        ("text", pa.string()),
-        ("scope", pa.string()),
-        ("returned", pa.bool_()),
-        ("may_refuse", pa.bool_()),
-        ("queues", pa.list_(pa.struct([("queue", pa.int32()), ("via", pa.int32())]))),
+        *struct_of("code int, text string, scope string, returned boolean, may_refuse boolean"),
+        ("queues", pa.list_(struct_of("queue int, via int"))),
         ("components", pa.list_(pa.int32())),
     ]
 )
-SPARK_TYPE: Final = (
-    "struct<code: int, text: string, scope: string, returned: boolean, may_refuse: boolean, "
-    "queues: array<struct<queue: int, via: int>>, components: array<int>>"
-)
 # With what an interceptor has made of the row; null where it was not asked or refused.
-INTERCEPTED_TYPE: Final = pa.struct([*ARROW_TYPE, ("changed", CHANGED_TYPE)])
-_SPARK_CHANGED: Final = (
-    "struct<exchange: string, routing_key: string, mandatory: boolean, body_size: bigint, expiration: string, "
-    "encoded: binary>"
-)
+INTERCEPTED_TYPE: Final = pa.struct([*ROUTE_TYPE, ("changed", CHANGED_TYPE)])
 # Beyond this the codes of the columns, multiplied, might not fit a machine integer.
 _CODES_MAX: Final = 2**62
 # What is remembered: of how many frames (all of a publish but its key) at most, and how many keys in all.
@@ -50,8 +39,8 @@ _FRAMES_MAX: Final = 64
 _KEYS_MAX: Final = 1_000_000
 
 
-def spark_type(topology: Topology) -> str:
-    return f"{SPARK_TYPE[:-1]}, changed: {_SPARK_CHANGED}>" if topology.intercepts else SPARK_TYPE
+def route_type(topology: Topology) -> pa.StructType:
+    return INTERCEPTED_TYPE if topology.intercepts else ROUTE_TYPE
 
 
 class Router:
@@ -76,7 +65,7 @@ class Router:
     def _answer(self, rows: pa.StructArray) -> pa.StructArray:
         count = len(rows)
         if count == 0:
-            return pa.array([], ARROW_TYPE if self._interception is None else INTERCEPTED_TYPE)
+            return pa.array([], ROUTE_TYPE if self._interception is None else INTERCEPTED_TYPE)
         columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
         encoded = encoded_properties(
             columns.pop("properties", None), columns.pop("headers", None), columns.pop("headers_raw", None), count
@@ -271,7 +260,7 @@ def verdict_array(verdicts: list[Verdict]) -> pa.StructArray:
             pa.ListArray.from_arrays(_offsets([len(verdict.queues) for verdict in verdicts]), pairs),
             pa.ListArray.from_arrays(_offsets([len(verdict.components) for verdict in verdicts]), components),
         ],
-        fields=list(ARROW_TYPE),
+        fields=list(ROUTE_TYPE),
     )
 
 

@@ -57,7 +57,7 @@ def _order(queue: Queue) -> dict[str, Any]:
 def _timers(queue: Queue) -> tuple[Timer | None, ...]:
     if isinstance(queue, Schedule):
         return (queue.exact_expiry,)
-    return (queue.expiry_timer, queue.exact_expiry) if isinstance(queue, FifoQueue) else ()
+    return (queue.expiry_timer(), queue.exact_expiry) if isinstance(queue, FifoQueue) else ()
 
 
 def _appended(simulation: Simulation, queue: Queue) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from warren.client.address import DEFAULT_URI
 from warren.spark.places import absolute
@@ -87,8 +87,7 @@ class SchemaChange(Enum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True)
-class Watermark:
+class Watermark(NamedTuple):
     column: str
     seconds: float
 
@@ -174,8 +173,7 @@ class Sink:
     partition_line: int = 0
 
 
-@dataclass(frozen=True)
-class DeadLetterPlace:
+class DeadLetterPlace(NamedTuple):
     kind: SinkKind
     place: str
     routing_key: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 _TOKEN: Final = re.compile(
     r"(?P<space>\s+|--[^\n]*|/\*.*?\*/)"
@@ -59,14 +59,12 @@ class Token:
         return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     name: str
     offset: int
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     tables: tuple[Table, ...]
     is_grouped: bool
 

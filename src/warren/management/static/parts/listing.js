@@ -5,6 +5,7 @@ import { get, withQuery } from "../api.js";
 import { fill, h, newId, setText } from "../dom.js";
 import { number, plural } from "../format.js";
 import { Poller, Polling } from "../poll.js";
+import { listOf } from "../session.js";
 import { notice } from "./notice.js";
 import { table } from "./table.js";
 
@@ -12,8 +13,9 @@ const PAGE_SIZE = 50;
 const TYPING_MS = 150;
 
 class Listing extends Polling {
-  // path() is asked each time; `noun` is what one item is called; `empty` is said, or made, when there is none.
-  setUp({ path, noun, nouns = `${noun}s`, columns, sort, reverse, empty, filterable = true, onItems }) {
+  // `noun` is what one item is called; path() is asked each time; `empty` is said, or made, when there is none.
+  setUp({ noun, nouns = `${noun}s`, columns, sort, reverse, filterable = true, onItems, ...more }) {
+    const { path = () => listOf(nouns), empty = `There are no ${nouns}.` } = more;
     Object.assign(this, { path, noun, nouns, empty, onItems, page: 1, filter: "" });
     const caption = nouns[0].toUpperCase() + nouns.slice(1);
     const key = ({ user, vhost, exchange, name }) => JSON.stringify([user, vhost, exchange, name]);

@@ -49,7 +49,6 @@ function userList(again) {
     path: () => at("users"),
     noun: "user",
     sort: "name",
-    empty: "There are no users.",
     columns: [
       { title: "Name", sort: "name", show: (user) => user.name },
       { title: "Tags", sign: (user) => String(user.tags), show: (user) => tagsOf(user.tags) },
@@ -212,7 +211,6 @@ function vhostList(again) {
     path: () => at("vhosts"),
     noun: "virtual host",
     sort: "name",
-    empty: "There are no virtual hosts.",
     columns: [
       { title: "Name", sort: "name", show: (vhost) => vhost.name },
       { title: "Description", show: (vhost) => vhost.description ?? "" },

@@ -9,16 +9,14 @@ import { legend } from "../parts/graph.js";
 import { listing } from "../parts/listing.js";
 import { menuButton } from "../parts/menu.js";
 import { badge, button, heading, live, placed, section } from "../parts/view.js";
-import { listOf, session, vhostForNew } from "../session.js";
+import { session, vhostForNew } from "../session.js";
 import { loadTopology, topologyOf } from "../topology.js";
 
 export function exchangesView() {
   const list = listing({
-    path: () => listOf("exchanges"),
     noun: "exchange",
     columns: columns(() => list.again()),
     sort: "name",
-    empty: "There are no exchanges.",
   });
   const types = () => history.overview.exchange_types.map((type) => type.name);
   const declare = async () => (await declareExchange(types())) && list.again();

@@ -7,11 +7,9 @@ import { number, rate } from "../format.js";
 import { listing } from "../parts/listing.js";
 import { menuButton } from "../parts/menu.js";
 import { badge, button, heading, placed } from "../parts/view.js";
-import { listOf } from "../session.js";
 
 export function queuesView() {
   const list = listing({
-    path: () => listOf("queues"),
     noun: "queue",
     columns: columns(() => list.again()),
     sort: "messages",
