@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.broker.harness import ChannelClient, World
 from warren.amqp import methods
+from warren.amqp.fields import table_of
 from warren.amqp.properties import Properties
 
 REPLY = "amq.rabbitmq.reply-to"
@@ -39,9 +42,17 @@ def test_an_answer_reaches_the_asker_directly(world: World, asker: ChannelClient
 
 
 def test_the_rest_of_the_request_is_untouched(asker: ChannelClient) -> None:
-    asker.publish(bytes(300_000), "service", properties=Properties(reply_to=REPLY, message_id="m"))
+    sent = Properties(
+        *("text/plain", "gzip", table_of({"CC": ["elsewhere"], "a": 1}), 2, 3, "correlated", REPLY, "60000", "m", 5),
+        *("kind", "guest", "app", "cluster"),
+    )
+    asker.publish(bytes(300_000), "service", properties=sent)
     seen = asker.got("service")
-    assert (len(seen.body), seen.received.properties.message_id) == (300_000, "m")
+    assert seen.body == bytes(300_000)
+    received = seen.received.properties
+    assert received.reply_to is not None
+    assert received.reply_to.startswith(f"{REPLY}.")
+    assert replace(received, reply_to=REPLY) == sent
 
 
 def test_the_address_stays_the_same_for_a_channel(asker: ChannelClient) -> None:

@@ -69,6 +69,18 @@ def rechannel(content: bytes, channel: i64) -> bytes:
     return writer.getvalue()
 
 
+def spliced(content: bytes, start: i64, end: i64, piece: bytes) -> bytes:
+    """The same frames with other bytes in this place of the header frame."""
+    writer = BytesWriter()
+    writer.write(content[:3])
+    size: i64 = i64(read_i32_be(content, 3)) & 0xFFFFFFFF
+    write_u32(writer, size - (end - start) + len(piece))
+    writer.write(content[FRAME_PREFIX:start])
+    writer.write(piece)
+    writer.write(content[end:])
+    return writer.getvalue()
+
+
 def reframe(content: bytes, channel: i64, frame_max: i64) -> bytes:
     """The header frame as it is and the body cut anew."""
     after = _frame_end(content, 0)

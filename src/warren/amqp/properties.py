@@ -163,6 +163,9 @@ class PropertyPeek:
         self.headers_start: i64 = 0
         self.headers_end: i64 = 0
         self.reply_to: str | None = None
+        # The whole short string; 0 and 0 are absent.
+        self.reply_to_start: i64 = 0
+        self.reply_to_end: i64 = 0
         self.expiration: str | None = None
         self.message_id: str | None = None
         self.user_id: str | None = None
@@ -220,6 +223,8 @@ def _peek_rest(peek: PropertyPeek, flags: i64, data: bytes, at: i64, end: i64) -
     if flags & REPLY_TO:
         after = _skip_text(data, at, end)
         peek.reply_to = text_at(data, at + 1, after)
+        peek.reply_to_start = at
+        peek.reply_to_end = after
         at = after
     if flags & EXPIRATION:
         after = _skip_text(data, at, end)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from warren.amqp.constants import REPLY_QUEUE
-from warren.broker.message import NEVER, Message
+from warren.amqp.frames import spliced
+from warren.amqp.properties import PropertyPeek
+from warren.broker.message import NEVER, Message, short
 from warren.broker.queue.entry import Entry
 from warren.errors import NotFound, PreconditionFailed
 
@@ -33,13 +35,11 @@ def open_reply_queue(channel: Channel, consumer: Consumer) -> None:
     node.reply_channels[channel.reply_address] = channel
 
 
-def name_reply_address(channel: Channel, message: Message) -> None:
+def name_reply_address(channel: Channel, message: Message, peek: PropertyPeek) -> None:
     """reply_to said "the reply queue of this channel": write its real address into the message."""
     if channel.reply_consumer is None:
         raise PreconditionFailed("fast reply consumer does not exist")
-    properties = message.properties()
-    properties.reply_to = channel.reply_address
-    message.rewrite(properties, channel.connection.frame_max)
+    message.content = spliced(message.content, peek.reply_to_start, peek.reply_to_end, short(channel.reply_address))
 
 
 def deliver_reply(node: House, message: Message) -> bool:

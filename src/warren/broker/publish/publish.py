@@ -201,7 +201,7 @@ def share_of_targets(connections: int) -> int:
 def _read_properties(channel: Channel, message: Message, peek: PropertyPeek, content: bytes) -> i64:
     """What the path must know of the properties, and the checks that come with it. Gives the sequence number."""
     if peek.reply_to is not None and peek.reply_to == REPLY_QUEUE:
-        name_reply_address(channel, message)
+        name_reply_address(channel, message, peek)
     if peek.expiration is not None:
         message.ttl = checks.expiration(peek.expiration)
     seqno = channel.next_seqno()
