@@ -42,8 +42,9 @@ class Contender:
     start: Callable[[Path], AbstractContextManager[Running]]
 
 
-def warren() -> Contender:
-    return Contender("Warren", __version__, _start_warren)
+def warren(under: tuple[str, ...] = ()) -> Contender:
+    """`under`: a command that runs its command line."""
+    return Contender("Warren", __version__, lambda folder: _start_warren(folder, under))
 
 
 def rabbitmq() -> Contender:
@@ -58,10 +59,10 @@ def other(uri: str, pids: list[int]) -> Contender:
 
 
 @contextlib.contextmanager
-def _start_warren(folder: Path) -> Iterator[Running]:
+def _start_warren(folder: Path, under: tuple[str, ...]) -> Iterator[Running]:
     with _secured(folder) as secure, tempfile.TemporaryDirectory(prefix="warren-", dir=folder) as data:
-        command = [sys.executable, "-m", "warren", "serve", "--amqp-port", "0", "--http-port", "0", "--data-dir", data]
-        command += ["--tls-port", str(secure.port), "--tls-cert", secure.certificate]
+        command = [*under, sys.executable, "-m", "warren", "serve", "--data-dir", data, "--amqp-port", "0"]
+        command += ["--http-port", "0", "--tls-port", str(secure.port), "--tls-cert", secure.certificate]
         start = time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=folder, stdin=subprocess.DEVNULL)
         try:

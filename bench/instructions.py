@@ -1,13 +1,14 @@
 """How many instructions the compiled broker takes for each round of a workload: what valgrind counts is the same
 whatever else the machine does, so that one per cent can be told from none. What the kernel does is not in it.
 
-    python -m bench.instructions churn declare --rounds 500
+    python -m bench.instructions churn declare --seconds 10
 
 Beside the number stays callgrind's file, for callgrind_annotate --inclusive=yes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -30,25 +31,27 @@ LOADS: Final = {
     "rpc": ("rpc",),
     "persistent": ("confirms", "--persistent", "--consumers", "1", *ACKS),
 }
-# Rounds that are not counted: the first of a kind make what the others find.
-WARM_UP: Final = 100
+# What a workload calls its rounds.
+ROUNDS: Final = ("rounds", "opened", "consumed")
+# Seconds that are not counted: the first rounds make what the others find.
+WARM_UP: Final = 2
 
 
-def count(load: str, rounds: int) -> float:
+def count(load: str, seconds: int) -> float:
     """Instructions a round, the few of connecting included."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     profile = SCRATCH / f"callgrind.{load}"
-    counting = ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={profile}")
+    counting = ("valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={profile}")
     with brokers.warren(counting).start(SCRATCH) as broker:
         _run(load, WARM_UP, broker.uri)
         _switch("on", broker.pids[0])
-        _run(load, rounds, broker.uri)
+        rounds = _run(load, seconds, broker.uri)
         _switch("off", broker.pids[0])
     return total_of(profile) / rounds
 
 
 def total_of(profile: Path) -> int:
-    found = re.search(r"^(?:summary|totals): (\d+)", profile.read_text(), re.MULTILINE)
+    found = re.search(r"^totals: (\d+)", profile.read_text(), re.MULTILINE)
     if found is None:
         raise WarrenError(f"callgrind has counted nothing in {profile}")
     return int(found[1])
@@ -59,20 +62,23 @@ def _switch(state: str, pid: int) -> None:
     subprocess.run([control, "-i", state, str(pid)], check=True, capture_output=True)
 
 
-def _run(load: str, rounds: int, uri: str) -> None:
-    perf = [sys.executable, "-m", "warren", "perf", *LOADS[load], "--messages", str(rounds), "--uri", uri]
-    subprocess.run(perf, check=True, stdout=subprocess.DEVNULL, cwd=SCRATCH)
+def _run(load: str, seconds: int, uri: str) -> int:
+    """How many rounds it took."""
+    perf = [sys.executable, "-m", "warren", "perf", *LOADS[load], "--uri", uri, "--json"]
+    perf += ["--warmup", "0", "--seconds", str(seconds)]
+    figures = json.loads(subprocess.run(perf, check=True, stdout=subprocess.PIPE, cwd=SCRATCH).stdout)
+    return next(int(figures[name]) for name in ROUNDS if name in figures)
 
 
 @click.command()
 @click.argument("loads", nargs=-1, type=click.Choice(list(LOADS)))
-@click.option("--rounds", default=500, show_default=True)
-def main(loads: tuple[str, ...], rounds: int) -> None:
+@click.option("--seconds", default=10, show_default=True)
+def main(loads: tuple[str, ...], seconds: int) -> None:
     """Of all LOADS unless some are named."""
     if shutil.which("valgrind") is None:
         raise click.ClickException("valgrind is not installed")
     for load in loads or tuple(LOADS):
-        click.echo(f"{load:12}{count(load, rounds):12,.0f}")
+        click.echo(f"{load:12}{count(load, seconds):12,.0f}")
 
 
 if __name__ == "__main__":
