@@ -14,8 +14,11 @@ from typing import ClassVar, cast
 import pika
 import pytest
 from pika.exceptions import ConnectionClosedByBroker
+from tests.broker.harness import publish_frames
+from tests.faults.stalls import Client
 
 from warren import Broker
+from warren.amqp import methods
 from warren.amqp.constants import PROTOCOL_HEADER
 from warren.amqp.methods import Method
 from warren.broker.node import Node
@@ -26,7 +29,10 @@ from warren.config import Config
 from warren.core import IS_COMPILED
 from warren.server.turn.clock import Clock
 from warren.server.turn.gate import Gate, address_of
-from warren.server.turn.transport import FAREWELL, WRITE_HIGH_WATER, AmqpTransport, Roster, Turns
+from warren.server.turn.transport import ALONE_MS, FAREWELL, WRITE_HIGH_WATER, AmqpTransport, Roster, Turns
+
+# What both loops read at once.
+READ_MAX = 256 * 1024
 
 
 @contextmanager
@@ -66,6 +72,32 @@ def test_a_peer_that_goes_at_once_leaves_nothing(warren_broker: Broker) -> None:
     # Another connection makes the loop turn until the others have been noticed.
     with connect(warren_broker):
         wait_for_connections(warren_broker, 1)
+
+
+class Reads:
+    """How much is read of the only connection between two looks of the loop at everybody else."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._last = 0
+        self.most = 0
+        broker.call(self._look)
+
+    def _look(self, node: Node) -> None:
+        for connection in node.connections.values():
+            self.most = max(self.most, connection.received_bytes - self._last)
+            self._last = connection.received_bytes
+        self._broker._loop.call_soon(self._look, node)
+
+
+def test_one_who_floods_while_nobody_else_speaks_is_read_a_turn_at_a_time(warren_broker: Broker) -> None:
+    client = Client(warren_broker)
+    warren_broker.advance(ALONE_MS)
+    reads = Reads(warren_broker)
+    client.socket.sendall(publish_frames(1, b"x" * 100, "nowhere") * 100_000)
+    client.call(methods.QueueDeclare(queue="over"))
+    client.close()
+    assert reads.most <= READ_MAX
 
 
 def test_a_handshake_that_does_not_come_is_not_waited_for() -> None:

@@ -88,7 +88,8 @@ class Connection(Outlet):
         # The client has said goodbye, and hears it when what it held is back where it was.
         self._is_leaving = False
         self._paused_reading = False
-        self._waits_for_turn = False
+        # It has said as much as a turn takes, and is read on in the next.
+        self.waits_for_turn = False
         self._turn_bytes: i64 = 0
         self.last_throttled: i64 = -1
         # Bytes of bodies whose rest is still to come, and of transactions.
@@ -107,8 +108,8 @@ class Connection(Outlet):
         self.received_bytes += len(data)
         self.received_reads += 1
         self._turn_bytes += len(data)
-        if self._turn_bytes >= TURN_BYTES and not self._waits_for_turn:
-            self._waits_for_turn = True
+        if self._turn_bytes >= TURN_BYTES and not self.waits_for_turn:
+            self.waits_for_turn = True
             self.wire.pause_reading()
             self.node.next_turn.append(self)
         # Whatever this read changes, an ack without any answer too, takes effect at the end of the turn.
@@ -241,14 +242,14 @@ class Connection(Outlet):
             return
         self._paused_reading = False
         self.last_throttled = self.node.now
-        if not self._waits_for_turn:
+        if not self.waits_for_turn:
             self.wire.resume_reading()
         self.read_on()
 
     def begin_turn(self) -> None:
         """The turn in which this reader had had enough is over."""
         self._turn_bytes = 0
-        self._waits_for_turn = False
+        self.waits_for_turn = False
         if not self._paused_reading and self.stage != CLOSED:
             self.wire.resume_reading()
 

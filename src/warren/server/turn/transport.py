@@ -169,8 +169,9 @@ class AmqpTransport:
             connection.feed(data)
         except Exception as error:  # noqa: BLE001 - one connection's fault must not reach the loop
             self._fail(error)
-        # Of several peers, all that have sent something are read before the turn ends, to write to each only once.
-        self._turns.let_go(is_alone)
+        # Of several peers, all that have sent something are read before the turn ends, to write to each only once. And
+        # of one that has more to say than a turn takes, the loop would read on and on before it looks at anybody else.
+        self._turns.let_go(is_alone and not connection.waits_for_turn)
 
     def pause_writing(self) -> None:
         if self._connection is not None:
