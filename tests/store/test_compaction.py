@@ -187,6 +187,26 @@ def test_a_broker_that_stops_does_not_wait_for_the_rest() -> None:
     assert after_kill(world).drain("q") == world.drain("q") == bodies(400)
 
 
+def test_what_says_that_a_part_was_moved_stays_until_the_rest_is() -> None:
+    """The segment that it was moved to is soon empty of life; after a crash it alone says that the old place is void."""
+    world = sparse_world(count=100)
+    pieces(world, 2000)
+    assert world.chore()
+    moved_to = world.store.active.number
+    next_piece = world.store.next_chore()
+    assert isinstance(next_piece, PieceChore)
+    gone = []
+    while world.store.active.live > 0:
+        gone.append(world.ack_next("q"))
+    assert 0 < len(gone) < 25
+    world.roll()
+    for _ in range(10):
+        world.sync()
+        world.chore()
+    assert segment_name(moved_to) in world.live_files()
+    assert after_kill(world).drain("q") == bodies(100)[len(gone) :]
+
+
 def test_its_file_stays_open_while_it_is_read() -> None:
     world = sparse_world()
     segment = pieces(world)
