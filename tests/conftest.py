@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -45,6 +46,12 @@ def turn_of(item: pytest.Item) -> int:
 
 def is_run_of_spark(config: pytest.Config) -> bool:
     return str(config.option.markexpr).startswith("spark")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where long tests are left out: these are hundreds of cases, which every worker would make up for nothing."""
+    is_left_out = "not long" in str(config.option.markexpr)
+    return True if is_left_out and collection_path.name == "test_openapi_sent.py" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
