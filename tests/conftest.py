@@ -1,11 +1,12 @@
 """Which tests begin, and how those that start Spark or RabbitMQ share them: one worker of xdist has the session and the
-node that all of them use, and tests that start processes of their own run beside it. And what all processes of tests
-inherit."""
+node that most of them use, another the session of the message path, and tests that start processes of their own run
+beside them. And what all processes of tests inherit."""
 
 from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import quick_spark
 
-SHARING = "tests/spark/"
+# With a session for each. One for both would keep one worker busy for longer than the other.
+SHARING = ("tests/spark/path/", "tests/spark/")
 # Each starts what it needs, and may run in any worker.
 ALONE = ("test_cluster.py", "test_connect.py", "test_declarative.py", "test_doctor.py")
 # Those that take half a minute, begun as soon as the ones that share what they need: begun last, one of them would keep
@@ -31,18 +33,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def scope_of(nodeid: str) -> str:
     """Tests of one scope run in one worker."""
-    is_shared = nodeid.startswith(SHARING) and not any(part in nodeid for part in ALONE)
-    return SHARING if is_shared else nodeid
+    if any(part in nodeid for part in ALONE):
+        return nodeid
+    return next((folder for folder in SHARING if nodeid.startswith(folder)), nodeid)
 
 
 def turn_of(item: pytest.Item) -> int:
-    if scope_of(item.nodeid) == SHARING:
+    if scope_of(item.nodeid) in SHARING:
         return 0
     return 1 if any(part in item.nodeid for part in LONG) else 2
 
 
 def is_run_of_spark(config: pytest.Config) -> bool:
     return str(config.option.markexpr).startswith("spark")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where long tests are left out: these are hundreds of cases, which every worker would make up for nothing."""
+    is_left_out = "not long" in str(config.option.markexpr)
+    return True if is_left_out and collection_path.name == "test_openapi_sent.py" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
