@@ -217,6 +217,8 @@ def test_a_trace_gives_up_in_time(shell: Shell) -> None:
         (("queues", "list", "--srot", "name"), "No such option '--srot'. (Did you mean one of: '--json', '--sort'"),
         (("quees", "list"), "No such command 'quees'. Did you mean 'queues'?"),
         (("policies", "set", "p", ".*", "{"), "{ is not JSON"),
+        (("policies", "set", "p", ".*", '{"max-length": 1e999}'), "1e999 is no number of JSON"),
+        (("queues", "declare", "q", "--argument", "x-max-length:=NaN"), "x-max-length:=NaN: NaN is not JSON"),
         (("connections", "close"), "say which: NAME or --user"),
         (("status", "--url", "http://127.0.0.1:1"), "no answer from 127.0.0.1:1"),
         (("nonsense",), "No such command 'nonsense'"),

@@ -154,3 +154,11 @@ def plain_table(table: Table) -> dict[str, object]:
         # A key that is not UTF-8 holds surrogates here, which no JSON encoder may send.
         values[encode_text(key).decode("utf-8", "replace")] = plain(field)
     return values
+
+
+def plain_body(body: bytes) -> tuple[str, str]:
+    """A body as JSON has it, text where it is some, and what RabbitMQ's management calls its encoding."""
+    try:
+        return body.decode(), "string"
+    except UnicodeDecodeError:
+        return b64encode(body).decode(), "base64"

@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import sys
-from base64 import b64encode
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import click
 
+from warren.amqp.fields import plain_body
 from warren.amqp.methods import BasicDeliver
 from warren.amqp.properties import plain_properties
 from warren.cli.api import Api, url_option
@@ -84,10 +84,7 @@ def described(received: Received) -> dict[str, Any]:
     """As `warren get` shows it."""
     method, body = received.method, received.body
     assert isinstance(method, BasicDeliver)
-    try:
-        payload, encoding = body.decode(), "string"
-    except UnicodeDecodeError:
-        payload, encoding = b64encode(body).decode(), "base64"
+    payload, encoding = plain_body(body)
     return {
         "payload_bytes": len(body),
         "redelivered": method.redelivered,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from warren.cli.api import DEFAULT_URL, Api
 from warren.errors import WarrenError
+from warren.strict_json import parse
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -79,10 +79,7 @@ def pairs(texts: tuple[str, ...]) -> dict[str, Any]:
         if not sign or not name.rstrip(":"):
             raise WarrenError(f"{text} is not NAME=VALUE")
         if name.endswith(":"):
-            try:
-                found[name[:-1]] = json.loads(value)
-            except ValueError as error:
-                raise WarrenError(f"{text}: {value} is not JSON ({error})") from error
+            found[name[:-1]] = parse(value.encode(errors="surrogateescape"), f"{text}: {value}")
         else:
             found[name] = value
     return found

@@ -22,17 +22,10 @@ def list_command(
 
 
 def delete_command(
-    kind: str,
-    text: str,
-    type_: click.ParamType[str] = click.STRING,
-    in_vhost: bool = True,
-    called: str = "delete",
-    within: str | None = None,
+    kind: str, text: str, type_: click.ParamType[str] = click.STRING, in_vhost: bool = True, called: str = "delete"
 ) -> click.Command:
-    """`within`: not the thing itself, but what the API has below it."""
-
     def delete(name: str, url: str, **where: str) -> None:
-        Api(url).delete(kind, *where.values(), name, *([] if within is None else [within]))
+        Api(url).delete(kind, *where.values(), name)
 
     named = click.argument("name", type=type_)(_placed(delete, in_vhost))
     return click.command(called, help=text)(named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import click
@@ -11,7 +10,7 @@ from warren.cli.api import Api, url_option
 from warren.cli.options import EXCHANGE, QUEUE, argument_option, key_option, pairs, transient_option, vhost_option
 from warren.cli.queues import queues
 from warren.cli.resources import delete_command, list_command
-from warren.errors import WarrenError
+from warren.strict_json import parse
 
 _EXCHANGES: Final = ("name", "type", "durable", "internal", "arguments")
 _BINDINGS: Final = ("source", "destination_type", "destination", "routing_key", "arguments", "properties_key")
@@ -124,10 +123,7 @@ policies.add_command(delete_command("policies", "Delete the policy NAME."))
 @url_option
 def set_policy(name: str, pattern: str, definition: str, apply_to: str, priority: int, vhost: str, url: str) -> None:
     """Set the policy NAME: DEFINITION (JSON) for all that PATTERN (a regular expression) matches."""
-    try:
-        settings = json.loads(definition)
-    except ValueError as error:
-        raise WarrenError(f"{definition} is not JSON: {error}") from error
+    settings = parse(definition.encode(errors="surrogateescape"), definition)
     body = {"pattern": pattern, "definition": settings, "apply-to": apply_to, "priority": priority}
     Api(url).put("policies", vhost, name, body=body)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from warren.amqp.fields import Table, plain_table
+from warren.amqp.fields import Table, plain_body, plain_table
 from warren.amqp.frames import body_of
 from warren.broker.message import NEVER
 from warren.broker.operate import relocate
@@ -23,7 +23,7 @@ from warren.errors import ResourceLocked
 from warren.management import queues
 from warren.management.calls import Call, deleted, found, route
 from warren.management.listing import Item
-from warren.management.messages import MESSAGE, payload_to, properties_to
+from warren.management.messages import MESSAGE, properties_to
 from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, NUMBER, TEXT, asks, gives, list_of, shape
 from warren.management.times import iso
@@ -157,7 +157,7 @@ async def search(
 def describe(entry: Entry, truncate: int) -> Item:
     message = entry.message
     body = body_of(message.content)
-    payload, encoding = payload_to(body[:truncate], "auto")
+    payload, encoding = plain_body(body[:truncate])
     shown = len(message.origin.keys) - int(message.origin.hidden)
     return {
         "sequence": int(entry.sequence),

@@ -224,16 +224,6 @@ def payload_from(payload: Any, encoding: Any) -> bytes:
         raise bad_request(["not_base64", payload]) from None
 
 
-def payload_to(body: bytes, encoding: str) -> tuple[str, str]:
-    """As text where it is some, unless base64 was asked for."""
-    if encoding == "auto":
-        try:
-            return body.decode(), "string"
-        except UnicodeDecodeError:
-            pass
-    return base64.b64encode(body).decode(), "base64"
-
-
 def count_from(value: Any) -> int:
     """A negative number means all there are."""
     try:
