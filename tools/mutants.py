@@ -41,6 +41,8 @@ FILES: Final = {
         ON_DISK,
     ],
     "src/warren/store/stream.py": [
+        "tests/faults/test_stream_damage.py",
+        "tests/faults/test_stream_states.py",
         f"{STORE}/test_stream_files.py",
         f"{STORE}/test_stream_runs.py",
         f"{STORE}/test_space.py",

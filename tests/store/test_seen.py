@@ -73,6 +73,18 @@ def test_numbers_of_publishers_outlive_a_restart_in_queues_and_streams() -> None
         assert not world.queue(name).has_passed(key_of("other"), 1)
 
 
+@pytest.mark.parametrize("kind", ["classic", "stream"])
+def test_the_number_of_a_message_that_was_known_by_its_id_is_known_after_a_restart(kind: str) -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("q", queue_type=kind, **LOOKS_OUT)
+    for number in (1, 2):
+        world.publish("m:", "q", number=number)
+        world.sync()
+    again = power_cut(world).queue("q")
+    assert again.backing.length == 1
+    assert again.has_passed(key_of("m"), 2)
+
+
 def test_a_window_is_as_long_after_a_restart_as_before() -> None:
     world = StoredWorld(SimulatedDisk())
     world.declare("q", cache_size=3, **LOOKS_OUT)

@@ -168,10 +168,16 @@ def test_a_stream_is_after_a_restart_where_it_was_before() -> None:
     assert log.first_offset > 0
     # What retention may take goes, and nothing that still fits.
     assert 1500 - 1200 < log.disk_bytes() <= 1500 + 1200
-    queue = world.restarted(world.disk.kill()).queue("s")
+    second = world.restarted(world.disk.kill())
+    queue = second.queue("s")
     assert isinstance(queue, Stream)
     again = queue.log
     # A start looks at once whether more must go.
     assert again.first_offset in [segment.first_offset for segment in log.segments]
     assert (again.next_offset, again.length) == (20, 20 - again.first_offset)
     assert again.committed == 20
+    # Where nothing must go, nothing changes.
+    second.settle_down()
+    third = second.restarted(second.disk.kill()).queue("s")
+    assert isinstance(third, Stream)
+    assert (third.log.first_offset, third.log.length) == (again.first_offset, again.length)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 import pytest
 
 from tests.store.simulated_disk import SimulatedDisk
-from tests.store.stored_world import StoredWorld
+from tests.store.stored_world import LoggingHost, StoredWorld
 from warren.broker.stream.stream import Stream
+from warren.store.format import SEEN, SYNCED, TOGETHER
 from warren.store.stream import TAIL_BYTES, DiskStreamLog
-from warren.store.stream_format import FILE_ENDING, file_name, read_file_header
+from warren.store.stream_format import FILE_ENDING, STREAM_MESSAGE, file_name, read_file_header
+from warren.store.walk import RecordWalk
 
 COUNT = 120
 
@@ -58,10 +61,57 @@ def test_every_moment_is_found(log: DiskStreamLog) -> None:
         times.append(int(record.timestamp))
     cursor.close()
     assert len(set(times)) > 20
+    disk, host = log.logs.disk, log.queue.node.host
+    assert isinstance(disk, SimulatedDisk)
+    assert isinstance(host, LoggingHost)
+    handles = len(disk.handles)
     for time in sorted({moment + late for moment in times for late in (-1, 0, 1)}):
         wanted = [offset for offset, moment in enumerate(times) if moment >= time]
         if wanted:
             assert log.offset_at(time) == wanted[0]
+    # Nothing was taken for damage, and no file is left open.
+    assert host.lines == []
+    assert len(disk.handles) == handles
+
+
+def test_reading_begins_at_every_offset_of_a_long_file() -> None:
+    """Of which only some places are known."""
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream")
+    for number in range(30):
+        world.node.now += 10
+        world.publish(f"{number}:" + "x" * 20_000, "s")
+        world.sync()
+    for log in (log_of(world), log_of(world.restarted(world.disk.kill()))):
+        assert log.segment_count() == 1
+        times = []
+        for offset in range(30):
+            cursor = log.cursor(offset)
+            record = cursor.next()
+            assert record is not None
+            assert record.offset == offset
+            times.append(record.timestamp)
+            cursor.close()
+        assert [log.offset_at(time) for time in times] == list(range(30))
+
+
+def test_who_waits_at_the_end_gets_what_comes_behind_what_is_not_written_yet() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream")
+    log = log_of(world)
+    world.publish("written", "s")
+    world.sync()
+    world.publish("not written yet", "s")
+    cursor = log.cursor(int(log.next_offset))
+    assert cursor.next() is None
+    world.publish("wanted", "s")
+    world.sync()
+    record = cursor.next()
+    assert record is not None
+    assert record.offset == 2
+    assert cursor.next() is None
+    cursor.close()
+    assert world.lines == []
 
 
 def test_every_file_has_the_offsets_between_its_first_and_the_next(log: DiskStreamLog) -> None:
@@ -173,6 +223,39 @@ def test_a_file_goes_to_the_archive_first_and_nothing_younger_before_it(log: Dis
     assert log not in wanted
 
 
+def test_a_file_with_one_message_goes_to_the_archive_like_any_other() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream")
+    for number in range(5):
+        world.publish(f"{number}", "s")
+        world.settle_down()
+        world = world.restarted(world.disk.kill())
+    log = log_of(world)
+    assert [segment.count for segment in log.segments] == [1] * 5
+    log.archives = True
+    log.max_bytes = 0
+    log.retain(log.last_timestamp)
+    assert log.logs.archive_wanted.get(log) is log.segments[0]
+    assert log.length == 5
+
+
+def test_every_stream_has_a_folder_of_its_own_in_the_archive() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.store.streams.archive_root = "/archive"
+    folders = []
+    for _ in range(2):
+        world.declare("s", queue_type="stream")
+        world.sync()
+        log = log_of(world)
+        assert log.archive_root == "/archive"
+        assert log.archive_folder
+        folders.append(log.archive_folder)
+        assert log_of(world.restarted(world.disk.kill())).archive_folder == log.archive_folder
+        world.delete("s")
+    # Also one of the same name: it is another stream.
+    assert len(set(folders)) == 2
+
+
 def test_a_file_is_open_as_long_as_somebody_reads_it() -> None:
     log = grown(1000, 30)
     first = log.segments[0]
@@ -214,6 +297,22 @@ def test_numbers_of_publishers_are_written_once() -> None:
     assert sizes[3] - sizes[2] == sizes[2] - sizes[1]
 
 
+def test_every_message_of_a_numbered_publisher_is_one_whole_with_its_number() -> None:
+    """A crash takes both of them or none."""
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream")
+    for number in range(1, 4):
+        world.publish(f"p{number}", "s", number=number)
+        world.sync()
+    (segment,) = log_of(world).segments
+    data = world.disk.files()[file_name(segment.incarnation, int(segment.number))]
+    walk, kinds = RecordWalk(data, segment.header_size, segment.seed), []
+    while walk.next():
+        if walk.kind() != SYNCED:
+            kinds.append(walk.kind())
+    assert kinds == [TOGETHER, STREAM_MESSAGE, SEEN] * 3
+
+
 def test_damage_costs_the_record_that_it_is_in_and_is_told_with_its_place() -> None:
     world = StoredWorld(SimulatedDisk())
     world.declare("s", queue_type="stream")
@@ -238,3 +337,72 @@ def test_damage_costs_the_record_that_it_is_in_and_is_told_with_its_place() -> N
         start, end = [int(number) for number in re.findall(r"byte (\d+) to (\d+)", told)[0]]
         assert start < places[hit] < end
         assert all(not start <= place < end for number, place in enumerate(places) if number != hit)
+
+
+def test_damage_is_told_once_however_many_come_across_it() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("s", queue_type="stream")
+    for number in range(5):
+        world.publish(f"{number}:" + "x" * 100, "s")
+    world.settle_down()
+    (name,) = [name for name in world.disk.names() if name.endswith(FILE_ENDING)]
+    log = log_of(world)
+    log._tail.clear()
+    content = world.disk.entries[name].content
+    content[content.index(b"2:x")] ^= 1
+    for _ in range(3):
+        assert offsets_read(log) == [0, 1, 3, 4]
+    assert len([line for line in world.lines if "lost messages" in line]) == 1
+
+
+def offsets_read(log: DiskStreamLog) -> list[int]:
+    cursor, found = log.cursor(0), []
+    while (record := cursor.next()) is not None:
+        found.append(int(record.offset))
+    cursor.close()
+    return found
+
+
+class DiskThatCannotRead(SimulatedDisk):
+    """For this reason, and while there is one."""
+
+    reason = 0
+
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        if self.reason:
+            raise OSError(self.reason, "cannot read")
+        return super().read(handle, size, offset)
+
+    def open(self, name: str) -> int:
+        if self.reason == errno.ENOENT:
+            raise FileNotFoundError(self.reason, "cannot open")
+        return super().open(name)
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_damage"), [(errno.EIO, True), (errno.ENOENT, True), (errno.ENOMEM, False), (errno.EMFILE, False)]
+)
+def test_what_cannot_be_read_is_damage_unless_it_may_pass(reason: int, is_damage: bool) -> None:
+    disk = DiskThatCannotRead()
+    world = StoredWorld(disk)
+    world.declare("s", queue_type="stream", stream_max_segment_size_bytes=1000)
+    for number in range(30):
+        world.publish(f"{number}:" + "x" * 100, "s")
+        world.sync()
+    world.settle_down()
+    log = log_of(world)
+    # Those that were written last are in memory.
+    while len(log._tail) > 5:
+        log._tail.popleft()
+    disk.reason = reason
+    if is_damage:
+        found = offsets_read(log)
+        assert 0 < len(found) <= 5
+        assert found == list(range(found[0], 30))
+        assert [line for line in world.lines if "lost messages" in line]
+        return
+    with pytest.raises(OSError, match="cannot read"):
+        offsets_read(log)
+    assert world.lines == []
+    disk.reason = 0
+    assert offsets_read(log) == list(range(30))

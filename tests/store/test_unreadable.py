@@ -217,6 +217,8 @@ def start_without(world: StoredWorld, files: dict[str, bytes], bad: str) -> Stor
     assert stream.log.committed == stream.log.next_offset
     missing.publish("new", "s")
     missing.settle_down()
+    # A sequence is an offset and one.
+    assert stream.log.first_offset == min(offsets_in(missing, "s")) - 1
     return missing
 
 
