@@ -188,7 +188,7 @@ def test_a_broker_that_stops_does_not_wait_for_the_rest() -> None:
 
 
 def test_what_says_that_a_part_was_moved_stays_until_the_rest_is() -> None:
-    """The segment that it was moved to is soon empty of life, and after a crash alone says that the old place is void."""
+    """The segment that it was moved to is soon empty, and after a crash says alone that the old place is void."""
     world = sparse_world(count=100)
     pieces(world, 2000)
     assert world.chore()
