@@ -78,6 +78,7 @@ FILES: Final = {
         f"{STORE}/test_definitions_files.py",
         f"{STORE}/test_stopping.py",
     ],
+    "src/warren/replication/committed.py": ["tests/replication/test_committed.py"],
 }
 COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
