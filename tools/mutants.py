@@ -42,7 +42,6 @@ FILES: Final = {
     ],
     "src/warren/store/stream.py": [
         "tests/faults/test_stream_damage.py",
-        "tests/faults/test_stream_states.py",
         f"{STORE}/test_stream_files.py",
         f"{STORE}/test_stream_runs.py",
         f"{STORE}/test_space.py",
@@ -72,7 +71,14 @@ FILES: Final = {
         f"{STORE}/test_seen.py",
         f"{STORE}/test_returned.py",
     ],
-    "src/warren/store/format.py": ["tests/store/test_format.py", "tests/store/test_walk.py"],
+    "src/warren/store/format.py": [f"{STORE}/test_format.py", f"{STORE}/test_walk.py"],
+    "src/warren/store/returned.py": [f"{STORE}/test_returned.py", f"{STORE}/test_lost_segments.py"],
+    "src/warren/store/definitions.py": [
+        f"{STORE}/test_definitions_log.py",
+        f"{STORE}/test_definitions_files.py",
+        f"{STORE}/test_stopping.py",
+    ],
+    "src/warren/replication/committed.py": ["tests/replication/test_committed.py"],
 }
 COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,

@@ -58,3 +58,31 @@ def test_what_is_noted_is_bounded_where_nobody_says_how_far_it_is() -> None:
     # Folded: what came before shows with it, and nothing sooner.
     assert committed.reach(NOTED_MAX) == {}
     assert committed.reach(last) == {"a": last - 1, "b": GONE}
+
+
+def test_what_was_folded_shows_with_the_last_of_it_and_not_an_op_sooner() -> None:
+    committed = Committed(1, {})
+    last = NOTED_MAX + 2
+    for number in range(2, last + 1):
+        committed.note(Op(number, APPEND, "a", number, b"1"))
+    assert committed.noted == 1
+    assert committed.reach(last - 1) == {}
+    assert committed.reach(last) == {"a": last + 1}
+
+
+def test_what_cannot_be_folded_is_not_folded_again_with_every_op() -> None:
+    """As long as there are more files than ops are noted, each would cost as much as all of them."""
+    committed = Committed(1, {})
+    for number in range(2, NOTED_MAX + 3):
+        committed.note(Op(number, CREATE, f"{number}"))
+    assert committed.noted == NOTED_MAX + 1
+    for number in range(NOTED_MAX + 3, NOTED_MAX + 13):
+        committed.note(Op(number, APPEND, "2", 0, b"1"))
+    assert committed.noted == NOTED_MAX + 11
+
+
+def test_what_was_folded_well_is_noted_one_by_one_again() -> None:
+    committed = Committed(1, {})
+    for number in range(2, NOTED_MAX + 13):
+        committed.note(Op(number, APPEND, "a", number, b"1"))
+    assert committed.noted == 11
