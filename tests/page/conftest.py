@@ -1,4 +1,4 @@
-"""One browser, one broker with a shop and one visitor for each file."""
+"""One browser, and for each file one broker with a shop and one visitor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.page.visitor import Visitor
 from warren import Broker
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # Not for longer: while Playwright is up, no other test of this process can have an event loop of its own.
     reason = why_not()
