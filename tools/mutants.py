@@ -79,6 +79,7 @@ FILES: Final = {
         f"{STORE}/test_stopping.py",
     ],
     "src/warren/replication/committed.py": ["tests/replication/test_committed.py"],
+    "src/warren/replication/files.py": ["tests/replication/test_copying.py", "tests/replication/test_files.py"],
 }
 COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
