@@ -77,6 +77,8 @@ FILES: Final = {
         f"{STORE}/test_definitions_log.py",
         f"{STORE}/test_definitions_files.py",
         f"{STORE}/test_stopping.py",
+        f"{STORE}/test_golden.py",
+        f"{STORE}/test_mirror.py",
     ],
     "src/warren/replication/committed.py": ["tests/replication/test_committed.py"],
     "src/warren/replication/files.py": ["tests/replication/test_copying.py", "tests/replication/test_files.py"],
