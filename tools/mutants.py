@@ -77,8 +77,11 @@ FILES: Final = {
         f"{STORE}/test_definitions_log.py",
         f"{STORE}/test_definitions_files.py",
         f"{STORE}/test_stopping.py",
+        f"{STORE}/test_golden.py",
+        f"{STORE}/test_mirror.py",
     ],
     "src/warren/replication/committed.py": ["tests/replication/test_committed.py"],
+    "src/warren/replication/files.py": ["tests/replication/test_copying.py", "tests/replication/test_files.py"],
 }
 COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
