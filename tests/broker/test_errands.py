@@ -376,6 +376,24 @@ def test_a_message_of_its_own_time_that_has_left_costs_as_much_as_one_that_is_th
     assert world.node.errands.budget.left == UNITS - BATCH
 
 
+def test_very_many_that_wait_for_their_next_try_come_back_in_order_in_several_turns(world: World) -> None:
+    channel = world.channel()
+    channel.declare("q", x_delayed_retry_min=10)
+    publish_numbers(world, "q", 1, 6000)
+    tag = channel.consume("q")
+    assert len(channel.delivered()) == 6000
+    channel.cancel(tag)
+    channel.client.send(methods.BasicNack(delivery_tag=6000, multiple=True, requeue=True), 1)
+    turns_of(world)
+    assert world.queue("q").waiting() == 6000
+    world.node.errands.budget.left = UNITS
+    world.node.tick(world.node.now + 10)
+    assert world.queue("q").waiting() == 6000 - UNITS
+    for _ in range(3):
+        world.advance(1)
+    assert [int(body) for body in channel.bodies_in("q")] == list(range(1, 6001))
+
+
 def test_very_many_queues_that_nobody_uses_go_in_several_turns(world: World) -> None:
     for number in range(3000):
         world.vhost.add_queue(f"q{number}", False, False, table_of({"x-expires": 10}))

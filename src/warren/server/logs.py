@@ -94,7 +94,7 @@ class StandardError(logging.StreamHandler[TextIO]):
             self.stream.write(line + self.terminator)
             if not self.stream.line_buffering:
                 self.stream.flush()
-        except OSError:
+        except Exception:  # noqa: BLE001 - as any handler: what cannot be logged harms nobody
             self.handleError(record_of(logger, level, text))
         finally:
             self.release()

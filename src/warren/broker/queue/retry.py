@@ -61,10 +61,13 @@ class Retry(Timer):
 
     def fire(self, now: i64) -> None:
         heap = self._heap
-        while heap and heap[0][0] <= now:
+        budget = self.queue.node.errands.budget
+        while heap and heap[0][0] <= now and budget.left > 0:
             self.queue.put_back(heappop(heap)[2])
+            budget.spend(1)
         if heap:
-            self._arm()
+            # Due or overdue: at once, but in a firing of its own.
+            self.queue.node.timers.schedule(self, max(i64(heap[0][0]), now + 1))
         self.queue.node.drain_soon(self.queue)
 
     def purge(self, limit: i64) -> i64:
