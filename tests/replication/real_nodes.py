@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Final, Protocol
 
 import pika
@@ -28,10 +30,12 @@ needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="there is n
 
 
 def free_port() -> int:
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port: int = each.getsockname()[1]
-        return port
+    """None that the system gives to clients: a node that takes over opens its ports anew, and may find one there."""
+    while True:
+        port = SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as each, contextlib.suppress(OSError):
+            each.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(is_so: Any, seconds: float, what: str) -> Any:
