@@ -14,7 +14,8 @@ from tests.docs.examples import Block, Reader, blocks_in, commands_in, matches
 ROOT = Path(__file__).parents[2]
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-STARTS_SPARK = {"message-path.md", "spark.md"}
+# The first starts Spark again and again.
+STARTS_SPARK = {"message-path.md": [pytest.mark.spark, pytest.mark.long], "spark.md": [pytest.mark.spark]}
 WITH_EXAMPLES = [guide for guide in GUIDES if any(block.is_example for block in blocks_in(guide))]
 
 
@@ -25,7 +26,7 @@ def name_of(document: object) -> str:
 
 def marked(guide: Path) -> object:
     """Those that start Spark are run where Spark is run."""
-    return pytest.param(guide, marks=pytest.mark.spark) if guide.name in STARTS_SPARK else guide
+    return pytest.param(guide, marks=STARTS_SPARK.get(guide.name, []))
 
 
 @pytest.mark.timeout(300)
