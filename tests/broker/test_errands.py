@@ -18,7 +18,7 @@ from warren.broker.queue.deadletter import LINE_LETTERS
 from warren.broker.queue.errands import UNITS, Budget, Errand
 from warren.broker.queue.expiry import BATCH
 from warren.broker.queue.fifo import HAND_OUT
-from warren.broker.queue.outlet import CLOSING
+from warren.broker.queue.outlet import CLOSING, RUNNING
 from warren.broker.rules.access import User
 from warren.broker.rules.policies import POLICY
 
@@ -208,6 +208,18 @@ def delete_a_vhost_with_connections(world: World, channel: ChannelClient) -> Cal
     return lambda: (
         "full" not in world.node.vhosts and not vhost.queues and are_closed(clients, "vhost 'full' is deleted")
     )
+
+
+def test_what_comes_into_a_vhost_while_its_connections_are_closed_goes_with_it(world: World) -> None:
+    vhost = world.node.add_vhost("full")
+    clients = strangers(world, "full")
+    administer.delete_vhost(world.node, "full")
+    late = next(channel for channel in reversed(clients) if channel.client.connection.stage == RUNNING)
+    late.declare("late", durable=True)
+    turns_of(world)
+    assert "full" not in world.node.vhosts
+    assert not vhost.queues
+    assert not vhost.exchanges
 
 
 def withdraw_permissions(world: World, channel: ChannelClient) -> Callable[[], bool]:

@@ -241,23 +241,35 @@ class Release(FanOut):
 
 
 class VHostSweep(QueueSweep):
-    """First its connections, then the queues, then the exchanges, then the virtual host itself."""
+    """First its connections, then the queues, then the exchanges; the same of what came meanwhile, for whoever is not
+    closed yet may declare; then the virtual host itself."""
 
     def __init__(self, node: Node, vhost: VHost) -> None:
-        super().__init__(vhost, list(vhost.queues.values()), list(vhost.exchanges.values()))
+        super().__init__(vhost, [], [])
         self._node = node
-        connections = [connection for connection in node.connections.values() if connection.vhost is vhost]
-        self._expulsion: Expulsion | None = Expulsion(node, connections, f"vhost '{vhost.name}' is deleted")
+        self._expulsion: Expulsion | None = self._expel()
+
+    def _expel(self) -> Expulsion:
+        return Expulsion(self._node, self._running(), f"vhost '{self.vhost.name}' is deleted")
+
+    def _running(self) -> list[Connection]:
+        return [each for each in self._node.connections.values() if each.vhost is self.vhost and each.stage == RUNNING]
 
     def sweep(self, budget: Budget) -> bool:
-        if self._expulsion is not None:
-            if not self._expulsion.step(budget):
+        vhost = self.vhost
+        while True:
+            if self._expulsion is not None:
+                if not self._expulsion.step(budget):
+                    return False
+                self._expulsion = None
+                self.add(list(vhost.queues.values()), list(vhost.exchanges.values()))
+            if not super().sweep(budget):
                 return False
-            self._expulsion = None
-        if not super().sweep(budget):
-            return False
-        if self._node.vhosts.get(self.vhost.name) is self.vhost:
-            self._node.vhost_swept(self.vhost)
+            if not (vhost.queues or vhost.exchanges or self._running()):
+                break
+            self._expulsion = self._expel()
+        if self._node.vhosts.get(vhost.name) is vhost:
+            self._node.vhost_swept(vhost)
         return True
 
     def failed(self) -> bool:

@@ -107,9 +107,14 @@ class QueueSweep(Sweep):
     def __init__(self, vhost: VHost, queues: list[Queue], exchanges: list[Exchange]) -> None:
         super().__init__(vhost.node)
         self.vhost = vhost
-        self._left: list[Destination] = [*queues, *exchanges]
-        self._left.reverse()
+        self._left: list[Destination] = []
         self._removal: Removal | None = None
+        self.add(queues, exchanges)
+
+    def add(self, queues: list[Queue], exchanges: list[Exchange]) -> None:
+        """When nothing is left of those before."""
+        self._left = [*queues, *exchanges]
+        self._left.reverse()
 
     def sweep(self, budget: Budget) -> bool:
         while budget.left > 0:
