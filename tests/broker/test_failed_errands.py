@@ -49,13 +49,14 @@ from warren.broker.queue.limits import Trim
 from warren.broker.queue.schedule import schedule_of
 from warren.broker.queue.settling import Dropping, Purge, Settling
 from warren.broker.session.expulsion import ConnectionSweep, Expulsion, Revocation
+from warren.broker.session.late_method import LateMethod
 from warren.broker.vhost.sweeps import PolicySweep, QueueSweep, Removal, Sweep
 from warren.broker.watch.own_messages import OwnMessages
 from warren.management.pieces import NextTurn
 from warren.store.removal import LaneRemoval
 
 # What others are made of, and nobody begins.
-BASES = {ConnectionSweep, Errand, Settling, Purge, Settlement, Sweep}
+BASES = {ConnectionSweep, Errand, LateMethod, Settling, Purge, Settlement, Sweep}
 # Parts of others, which fail with those: a letter with its line, a copy with the line of the broker's own messages.
 PARTS = {Funeral, FanOut}
 # Nothing is done in these that could fail, or that anybody would miss: it is memory that goes anyway.

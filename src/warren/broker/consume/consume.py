@@ -20,23 +20,15 @@ from warren.broker.queue.browser import (
     wants_to_browse,
 )
 from warren.broker.queue.consumer import Consumer
-from warren.broker.queue.entry import Entry
-from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.rules.arguments import resource
 from warren.broker.rules.queue_settings import QUORUM
 from warren.broker.rules.setting_kinds import integer, integer_problem
+from warren.broker.session.late_method import LateMethod
 from warren.broker.stream.stream import Stream
 from warren.broker.stream.stream_consumer import StreamConsumer, check_stream_consumer
-from warren.errors import (
-    AccessRefused,
-    NotAllowed,
-    NotImplementedByBroker,
-    PreconditionFailed,
-    ResourceLocked,
-    SoftError,
-)
+from warren.errors import AccessRefused, NotAllowed, NotImplementedByBroker, PreconditionFailed, ResourceLocked
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -169,43 +161,13 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
             f"cannot obtain access to locked {resource('queue', name, queue.vhost)}. "
             "basic.get operations are not supported by quorum queues with single active consumer"
         )
+    failed_at = queue.failed_at
     entry = channel.connection.node.monitor.get(queue)
-    if entry is None and queue.is_behind():
-        channel.connection.node.errands.begin(LateGet(channel, method, queue), channel.connection)
-    else:
-        _answer_get(channel, method, queue, entry)
-
-
-class LateGet(Errand):
-    """More have expired than a turn takes out: who asks for one waits for them."""
-
-    def __init__(self, channel: Channel, method: methods.BasicGet, queue: Queue) -> None:
-        super().__init__()
-        self._channel = channel
-        self._method = method
-        self._queue = queue
-
-    def step(self, budget: Budget) -> bool:
-        channel, queue = self._channel, self._queue
-        if channel.is_closed:
-            return True
-        if queue.deleted:
-            # What a client hears who asks now.
-            try:
-                get(channel, self._method)
-            except SoftError as error:
-                channel.fail(error, self._method.id)
-            return True
-        entry = channel.connection.node.monitor.get(queue)
-        if entry is None and queue.is_behind():
-            return False
-        _answer_get(channel, self._method, queue, entry)
-        return True
-
-
-def _answer_get(channel: Channel, method: methods.BasicGet, queue: Queue, entry: Entry | None) -> None:
     if entry is None:
-        channel.answer(methods.BasicGetEmpty())
+        if queue.is_behind() and queue.failed_at == failed_at:
+            channel.connection.node.errands.begin(LateGet(channel, method, queue), channel.connection)
+        else:
+            channel.answer(methods.BasicGetEmpty())
         return
     message = entry.message
     if channel.connection.node.watches_deliveries:
@@ -226,3 +188,23 @@ def _answer_get(channel: Channel, method: methods.BasicGet, queue: Queue, entry:
     length = queue.backing.length
     head = replies.get_ok(channel.number, tag, entry.redelivered, origin.exchange, origin.keys[0], length)
     channel.connection.send_content(head, content)
+
+
+class LateGet(LateMethod):
+    """More have expired than a turn takes out: who asks for one waits for them."""
+
+    def __init__(self, channel: Channel, method: methods.BasicGet, queue: Queue) -> None:
+        super().__init__(channel, method.id)
+        self._method = method
+        self._queue = queue
+
+    def must_wait(self) -> bool:
+        queue = self._queue
+        if queue.deleted:
+            return False
+        failed_at = queue.failed_at
+        queue.node.monitor.expire(queue)
+        return queue.is_behind() and queue.failed_at == failed_at
+
+    def do(self) -> None:
+        get(self.channel, self._method)

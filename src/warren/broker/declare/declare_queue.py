@@ -11,7 +11,6 @@ from warren.amqp.replies import count_of
 from warren.broker.consume.reply_to import check_reply_address, is_reply_address
 from warren.broker.declare.declare_exchange import check_binding, strip_line_ends
 from warren.broker.queue.declaration import Declaration
-from warren.broker.queue.errands import Budget, Errand
 from warren.broker.queue.fifo import FifoQueue
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.settling import Purge
@@ -24,8 +23,9 @@ from warren.broker.rules.arguments import (
     resource,
 )
 from warren.broker.rules.queue_settings import CLASSIC, QUORUM
+from warren.broker.session.late_method import LateMethod
 from warren.broker.vhost.sweeps import Removal
-from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed, SoftError
+from warren.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
     from warren.broker.session.channel import Channel
@@ -50,26 +50,20 @@ def declare(channel: Channel, method: methods.QueueDeclare) -> None:
         channel.answer(methods.QueueDeclareOk(queue.name, count_of(queue.backing.length), queue.consumers.count))
 
 
-class LateDeclare(Errand):
+class LateDeclare(LateMethod):
     """A queue of that name is being deleted, and its bindings are not all gone: the new one comes after it."""
 
     def __init__(self, channel: Channel, method: methods.QueueDeclare, leaving: Queue) -> None:
-        super().__init__()
-        self._channel = channel
+        super().__init__(channel, method.id)
         self._method = method
         self._leaving = leaving
 
-    def step(self, budget: Budget) -> bool:
-        channel = self._channel
-        if channel.vhost.queues.get(self._leaving.name) is self._leaving:
-            return False
-        if not channel.is_closed:
-            try:
-                declare(channel, self._method)
-                channel.connection.hold(channel.connection.node.recorded)
-            except SoftError as error:
-                channel.fail(error, self._method.id)
-        return True
+    def must_wait(self) -> bool:
+        return self.channel.vhost.queues.get(self._leaving.name) is self._leaving
+
+    def do(self) -> None:
+        declare(self.channel, self._method)
+        self.channel.connection.hold(self.channel.connection.node.recorded)
 
 
 def _passive(channel: Channel, name: str) -> Queue:
