@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.harness import ChannelClient, Seen, World, frame, publish_frames
+from tests.broker.test_extensions import Listening
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table, table_of
 from warren.amqp.properties import Properties
 from warren.broker.operate import administer
-from warren.broker.queue.decorators import QueueDecorator
-from warren.broker.queue.queue import Queue
 from warren.broker.stream.stream import LIVE_TURN_BYTES, READER_BYTES, TURN_BYTES, Stream
 
 LATER = 60_000
@@ -682,18 +681,6 @@ def test_a_reader_has_no_priority(channel: ChannelClient) -> None:
 
 
 # ---- watched ----
-
-
-class Listening(QueueDecorator):
-    def __init__(self) -> None:
-        super().__init__()
-        self.heard: list[str] = []
-
-    def startup(self, queue: Queue) -> None:
-        self.heard.append(f"startup {queue.name}")
-
-    def shutdown(self, queue: Queue) -> None:
-        self.heard.append(f"shutdown {queue.name}")
 
 
 def test_a_decorator_hears_of_a_streams_life(world: World) -> None:

@@ -22,7 +22,7 @@ from warren.broker.queue.publishers import key_of
 from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
 from warren.broker.vhost.vhost import VHost
-from warren.store.chores import Chore, SyncJob
+from warren.store.chores import Chore, DeleteChore, SyncJob
 from warren.store.log import LogStore
 from warren.store.recovery import recover
 from warren.store.segment import Segment
@@ -208,6 +208,18 @@ class StoredWorld:
         chore.run(self.disk)
         self.store.chore_done(chore)
         return True
+
+    def remove_a_file(self) -> None:
+        """The thread has removed the files of a segment, and the loop has not heard of it yet."""
+        chore: Chore | None = None
+        while not isinstance(chore, DeleteChore):
+            chore = self.store.next_chore()
+            if chore is None:
+                self.sync()
+                continue
+            chore.run(self.disk)
+            if not isinstance(chore, DeleteChore):
+                self.store.chore_done(chore)
 
     def settle_down(self) -> None:
         """Until there is nothing left for the thread to do."""

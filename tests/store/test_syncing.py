@@ -9,7 +9,6 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
 from warren.broker.queue.publishers import key_of
-from warren.store.chores import Chore, DeleteChore
 from warren.store.log import LogStore
 from warren.store.recovery import recover
 from warren.store.segment import segment_name
@@ -292,16 +291,7 @@ def test_a_queue_that_fails_while_the_files_of_its_last_messages_are_going_begin
     world.settle_down()
     while world.ack_next("q") is not None:
         pass
-    chore: Chore | None = None
-    while not isinstance(chore, DeleteChore):
-        chore = world.store.next_chore()
-        if chore is None:
-            world.sync()
-            continue
-        chore.run(world.disk)
-        if not isinstance(chore, DeleteChore):
-            world.store.chore_done(chore)
-    # The thread has removed the files, and the loop has not heard of it yet.
+    world.remove_a_file()
     world.queue("q").restart()
     assert world.queue("q").backing.length == 0
 
