@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +52,7 @@ def channel_of(connection: pika.BlockingConnection) -> BlockingChannel:
     return channel
 
 
-def test_messages_come_with_all_that_they_had(old: Broker, new: Broker) -> None:
+def test_messages_come_with_all_that_they_had(old: Broker, new: Broker, caplog: pytest.LogCaptureFixture) -> None:
     properties = pika.BasicProperties(
         content_type="text/plain",
         content_encoding="utf-8",
@@ -80,6 +81,8 @@ def test_messages_come_with_all_that_they_had(old: Broker, new: Broker) -> None:
     done = migrate(old, new)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["moved"] == 2
+    # On either side there is nothing for an operator to wonder about.
+    assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
     with pika.BlockingConnection(pika.URLParameters(new.url)) as connection:
         channel = channel_of(connection)
         method, found, body = channel.basic_get("orders")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -15,12 +16,18 @@ import trustme
 from pika.exceptions import ConnectionClosedByBroker, ProbableAuthenticationError
 
 from tests.cli.serving import PATIENCE, Serving, run_warren
+from warren.client.session import Credentials, Session
+
+
+def place_of(serving: Serving) -> tuple[str, int]:
+    host, _, port = serving.amqp.rpartition(":")
+    return host, int(port)
 
 
 def connect(serving: Serving, password: str = "guest") -> pika.BlockingConnection:
-    host, _, port = serving.amqp.rpartition(":")
+    host, port = place_of(serving)
     login = pika.PlainCredentials("guest", password)
-    return pika.BlockingConnection(pika.ConnectionParameters(host, int(port), credentials=login))
+    return pika.BlockingConnection(pika.ConnectionParameters(host, port, credentials=login))
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
@@ -52,6 +59,23 @@ def test_a_clean_life_leaves_no_warning_in_the_log(tmp_path: Path) -> None:
     assert any(line.endswith("user 'guest' connected to vhost '/'") for line in said)
     assert said[-1] == "stopped"
     assert "stopping: SIGTERM" in said
+
+
+def test_a_client_that_vanishes_is_told_from_one_that_closes(tmp_path: Path) -> None:
+    with Serving(tmp_path, "--log-file", "log") as serving:
+        log = tmp_path / "log"
+        connect(serving).close()
+        wait_for(lambda: "INFO warren: 127.0.0.1:" in log.read_text() and "user 'guest' is gone\n" in log.read_text())
+        assert " WARNING " not in log.read_text()
+        with socket.create_connection(place_of(serving)) as vanishing:
+            session = Session(Credentials("guest", "guest"))
+            vanishing.sendall(session.greet())
+            while not session.is_open:
+                session.feed(vanishing.recv(65536))
+                while (received := session.take()) is not None:
+                    vanishing.sendall(session.answer(received))
+        wait_for(lambda: "user 'guest' is gone without closing the connection\n" in log.read_text())
+        assert " WARNING " in log.read_text()
 
 
 def test_refused_logins_and_changes_are_logged_with_who_and_from_where(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def migrate(
     try:
         checked = plan.move(live, as_json)
     finally:
-        plan.remove_user()
+        plan.end()
     moved = sum(each.moved for each in checked)
     seconds = round(time.monotonic() - started, 3)
     # While it went on, others were allowed to publish and to consume.
@@ -99,6 +99,7 @@ class Migration:
         self._password = secrets.token_hex(16)
         self._from = parse_uri(self.source)
         self._only = self._from.vhost if urlsplit(self.source).path[1:] else None
+        self._ends: dict[str, tuple[OldBroker, Ledger]] = {}
 
     def bring_definitions(self) -> None:
         if self._only is not None:
@@ -146,17 +147,16 @@ class Migration:
         return found
 
     def _movers(self, queues: list[dict[str, Any]]) -> list[Mover]:
-        ends: dict[str, tuple[OldBroker, Ledger]] = {}
         movers: list[Mover] = []
         for queue in queues:
             vhost = queue["vhost"]
-            if vhost not in ends:
-                ends[vhost] = OldBroker(replace(self._from, vhost=vhost)), Ledger(self._target(vhost))
+            if vhost not in self._ends:
+                self._ends[vhost] = OldBroker(replace(self._from, vhost=vhost)), Ledger(self._target(vhost))
             if queue.get("type") == "stream":
-                movers.append(StreamMover(*ends[vhost], queue["name"]))
+                movers.append(StreamMover(*self._ends[vhost], queue["name"]))
                 continue
             average = queue.get("message_bytes", 0) // max(1, queue.get("messages", 0))
-            movers.append(QueueMover(*ends[vhost], queue["name"], average))
+            movers.append(QueueMover(*self._ends[vhost], queue["name"], average))
         return movers
 
     def _target(self, vhost: str) -> BrokerAddress:
@@ -168,7 +168,10 @@ class Migration:
         for vhost in vhosts:
             self.here.put("permissions", vhost, USER, body={"configure": ".*", "write": ".*", "read": ".*"})
 
-    def remove_user(self) -> None:
+    def end(self) -> None:
+        for source, ledger in self._ends.values():
+            source.leave()
+            ledger.leave()
         self.here.delete("users", USER)
 
 

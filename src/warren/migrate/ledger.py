@@ -99,6 +99,9 @@ class Ledger:
     def forget(self, queue: str) -> None:
         self._client.call(methods.QueueDelete(queue=name_of(queue)), methods.QueueDeleteOk)
 
+    def leave(self) -> None:
+        self._client.leave()
+
 
 class NotTaken(WarrenError):
     """A queue did not take the messages of a batch that was committed."""

@@ -76,6 +76,9 @@ class OldBroker:
         self._client.send([frame_of(methods.BasicAck(delivery_tag=tag, multiple=True))])
         self.count(queue)
 
+    def leave(self) -> None:
+        self._client.leave()
+
 
 def take(client: Client, queue: str, most: int, arguments: Table | None = None) -> list[Taken]:
     """Fewer when no more come: some may have expired since they were counted."""

@@ -339,6 +339,7 @@ class Connection(Outlet):
 
     def lost(self) -> None:
         """The socket is gone."""
+        has_said_so = self.stage != RUNNING
         self.stage = CLOSED
         self._release_all()
         self.forget_unread()
@@ -348,7 +349,7 @@ class Connection(Outlet):
             self._heartbeats = None
         if not self.awaiting_password:
             self.intake = NOBODY
-        self.node.forget(self)
+        self.node.forget(self, has_said_so)
 
     def _set_deadline(self, wait: i64) -> None:
         if self._deadline is None:

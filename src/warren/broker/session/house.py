@@ -14,7 +14,7 @@ from warren.broker.session.guard import GuardedInterceptor
 from warren.broker.session.observer import Watching
 from warren.broker.settings import Settings
 from warren.broker.vhost.realm import Realm
-from warren.broker.world import INFO, Host, Recorder
+from warren.broker.world import INFO, WARNING, Host, Recorder
 from warren.errors import NO_METHOD, NotAllowed, ResourceError
 
 if TYPE_CHECKING:
@@ -87,14 +87,19 @@ class House(Realm):
         self.host.log(INFO, f"{connection.name}: user '{connection.user}' connected to vhost '{place}'")
         self._user_connections[connection.user] = self._user_connections.get(connection.user, 0) + 1
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Connection, has_said_so: bool = True) -> None:
         if self.connections.pop(connection.identity, None) is None or connection.vhost is None:
             return
         connection.vhost.connections -= 1
         self.open_connections -= 1
         self.counters.connections_closed += 1
         self.events.connection("closed", connection)
-        self.host.log(INFO, f"{connection.name}: user '{connection.user}' is gone")
+        if has_said_so:
+            self.host.log(INFO, f"{connection.name}: user '{connection.user}' is gone")
+        else:
+            self.host.log(
+                WARNING, f"{connection.name}: user '{connection.user}' is gone without closing the connection"
+            )
         left = self._user_connections[connection.user] - 1
         if left > 0:
             self._user_connections[connection.user] = left
