@@ -20,10 +20,10 @@ from warren.broker.queue.store import Store
 from warren.store.chores import Chore, SegmentChore, SyncJob
 from warren.store.definitions import BaseChore, DefinitionsLog
 from warren.store.disk import Disk
-from warren.store.format import LANE_DELETED, SETTLED, SYNCED, file_header
+from warren.store.format import DELIVERED, LANE_DELETED, SETTLED, SYNCED, file_header
 from warren.store.lane import Lane
 from warren.store.pending import PendingRecords
-from warren.store.recovered import RecoveredLane
+from warren.store.recovered import RecoveredLane, watermarks_in
 from warren.store.removal import LaneRemoval
 from warren.store.returned import note_all
 from warren.store.seen import SeenFile
@@ -304,6 +304,10 @@ class LogStore(Store):
             self.active.deleted_lanes.append(number)
             self._append(LANE_DELETED, struct.pack(">I", number))
         note_all(self.pending.returned, segment.returned)
+        for number, mark in watermarks_in(segment).items():
+            if mark > self.active.watermarks.get(number, 0):
+                self.active.watermarks[number] = mark
+                self._append(DELIVERED, struct.pack(">IQ", number, mark))
         for other in segment.settles:
             self.active.settles[other] = True
         self.active.marked.update(segment.marked)

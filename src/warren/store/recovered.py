@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 _LANE_FACTS: Final = struct.Struct(">IBBQ")
 
 
+def watermarks_in(segment: Segment) -> dict[int, int]:
+    """Of lanes by their number: how far this segment says that they were delivered."""
+    marks: dict[int, int] = {}
+    for number, payload in segment.lanes.items():
+        marks[number] = RecoveredLane(payload).watermark
+    for number, mark in segment.watermarks.items():
+        marks[number] = max(mark, marks.get(number, 0))
+    return marks
+
+
 class RecoveredLane:
     def __init__(self, payload: bytes) -> None:
         self.number, self.level, durable, self.watermark = _LANE_FACTS.unpack(payload[: _LANE_FACTS.size])

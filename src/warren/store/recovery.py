@@ -19,7 +19,7 @@ from warren.store.format import (
 from warren.store.found_segment import FoundSegment
 from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
-from warren.store.recovered import RecoveredLane
+from warren.store.recovered import RecoveredLane, watermarks_in
 from warren.store.returned import Returned, note_all
 from warren.store.seen import notes_in
 from warren.store.segment import MARKS_IN_FILE, ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
@@ -253,16 +253,15 @@ def _gather_lanes(store: LogStore, orphans: list[Segment]) -> None:
         for number, payload in segment.lanes.items():
             if number not in lanes:
                 lanes[number] = RecoveredLane(payload)
-            lanes[number].watermark = max(lanes[number].watermark, RecoveredLane(payload).watermark)
     returned: Returned = {}
     deleted: set[int] = set()
     for segment in [*orphans, *store.segments.values()]:
         note_all(returned, segment.returned)
         deleted.update(segment.deleted_lanes)
-    for segment in store.segments.values():
-        for number, mark in segment.watermarks.items():
+        for number, mark in watermarks_in(segment).items():
             if number in lanes:
                 lanes[number].watermark = max(lanes[number].watermark, mark)
+    for segment in store.segments.values():
         for run in segment.runs:
             lane = lanes.get(run.lane)
             if lane is not None:
