@@ -1,6 +1,7 @@
 """Whether the tests would notice: small changes to functions, one at a time, each against the tests that run its line.
 
-    python -m tools.mutants [--sample 40] [--seed 1] [--json FILE] [src/warren/store/log.py ...]
+    python -m tools.mutants [--sample 40] [--seed 1] [--only Lane.load] [--json FILE] [src/warren/store/log.py ...]
+    python -m tools.mutants --again FILE     those that survived then, and no others
 
 One process collects the tests and learns which of them run which lines; every mutant is a fork of it in which one
 function has another code. A mutant that no test notices has survived: either a test is missing, or it changes nothing
@@ -19,7 +20,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -51,6 +53,7 @@ FILES: Final = {
     ],
     "src/warren/store/lane.py": [
         f"{STORE}/test_lane.py",
+        f"{STORE}/test_compaction.py",
         f"{STORE}/test_log_store.py",
         f"{STORE}/test_browse.py",
         f"{STORE}/test_space.py",
@@ -80,7 +83,42 @@ FILES: Final = {
         f"{STORE}/test_golden.py",
         f"{STORE}/test_mirror.py",
     ],
+    "src/warren/store/compaction.py": [
+        f"{STORE}/test_compaction.py",
+        f"{STORE}/test_log_store.py",
+        f"{STORE}/test_space.py",
+        f"{STORE}/test_unreadable.py",
+        f"{STORE}/test_returned.py",
+        f"{STORE}/test_lane.py",
+        f"{STORE}/test_browse.py",
+    ],
+    "src/warren/store/mirror.py": [f"{STORE}/test_mirror.py"],
+    "src/warren/store/recovery.py": [
+        f"{STORE}/test_recovery.py",
+        f"{STORE}/test_lost_segments.py",
+        f"{STORE}/test_log_store.py",
+        f"{STORE}/test_returned.py",
+        f"{STORE}/test_seen.py",
+        f"{STORE}/test_space.py",
+        f"{STORE}/test_unreadable.py",
+        f"{STORE}/test_golden.py",
+        f"{STORE}/test_syncing.py",
+        "tests/faults/test_damage.py",
+    ],
+    "src/warren/broker/queue/errands.py": [
+        "tests/broker/test_errands.py",
+        "tests/broker/test_failed_errands.py",
+    ],
+    "src/warren/broker/queue/unacked.py": [
+        "tests/broker/test_unacked.py",
+        "tests/broker/test_settle.py",
+        "tests/broker/test_transactions.py",
+    ],
+    "src/warren/broker/queue/limits.py": ["tests/broker/test_limits.py", "tests/broker/test_errands.py"],
+    "src/warren/broker/queue/expiry.py": ["tests/broker/test_expiry.py", "tests/broker/test_errands.py"],
+    "src/warren/broker/queue/retry.py": ["tests/broker/test_retry.py", "tests/broker/test_errands.py"],
     "src/warren/replication/committed.py": ["tests/replication/test_committed.py"],
+    "src/warren/replication/leader.py": ["tests/replication/test_leader.py"],
     "src/warren/replication/files.py": ["tests/replication/test_copying.py", "tests/replication/test_files.py"],
 }
 COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
@@ -97,19 +135,54 @@ SLOW: Final = 20.0
 PATIENCE: Final = 10
 
 
+# File, function, text of the line, what was there, what is there instead, the how manyth of those that read the same.
+Key = tuple[str, str, str, str, str, int]
+
+
 @dataclass
 class Mutant:
     file: str
     function: str
+    # Its number, and how it reads.
     line: int
+    text: str
     was: str
     becomes: str
-    code: CodeType | None = field(default=None, repr=False)
+    nth: int
+    change: Change
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> Key:
         """What names it also when lines have moved."""
-        return self.file, self.function, self.was, self.becomes
+        return self.file, self.function, self.text, self.was, self.becomes, self.nth
+
+    def row(self) -> dict[str, object]:
+        found: dict[str, object] = {"file": self.file, "function": self.function, "text": self.text}
+        found |= {"was": self.was, "becomes": self.becomes}
+        return found if self.nth == 1 else {**found, "nth": self.nth}
+
+    def code(self) -> CodeType:
+        return _code_of(self.change.compiled(self.file), self.function)
+
+
+class Change:
+    """Of one place in the tree of a file."""
+
+    def __init__(self, tree: ast.Module, parent: ast.AST, attribute: str, at: int, new: ast.AST) -> None:
+        self._tree = tree
+        self._parent = parent
+        self._attribute = attribute
+        self._at = at
+        self._new = new
+
+    def compiled(self, file: str) -> CodeType:
+        held = getattr(self._parent, self._attribute)
+        changed = [*held[: self._at], self._new, *held[self._at + 1 :]] if isinstance(held, list) else self._new
+        setattr(self._parent, self._attribute, changed)
+        try:
+            return compile(self._tree, file, "exec")
+        finally:
+            setattr(self._parent, self._attribute, held)
 
 
 # -- making them -------------------------------------------------------------------------------------------------------
@@ -152,44 +225,42 @@ def functions(tree: ast.AST, name: str = "") -> Iterator[tuple[str, ast.Function
 
 
 def mutants_of(file: str) -> list[Mutant]:
-    tree = ast.parse(Path(file).read_text())
+    source = Path(file).read_text()
+    tree = ast.parse(source)
+    lines = source.splitlines()
     found: list[Mutant] = []
+    alike: Counter[tuple[str, str, str, str]] = Counter()
     for name, function in functions(tree):
-        for parent in ast.walk(function):
-            if isinstance(parent, (ast.arguments, ast.AnnAssign)):
-                continue
-            for attribute, value in ast.iter_fields(parent):
-                if attribute in ("returns", "annotation", "decorator_list", "args" if parent is function else ""):
-                    continue
-                for at, node in enumerate(value if isinstance(value, list) else [value]):
-                    if isinstance(node, ast.AST):
-                        found += _variants(file, name, tree, parent, attribute, at, node)
+        for parent, attribute, at, node in _places(function):
+            for other in changed(node):
+                # A function that calls super() must go on knowing its class, or its code does not fit.
+                nothing = ast.Expr(ast.Name("__class__", ast.Load())) if "super()" in ast.unparse(node) else ast.Pass()
+                new = nothing if other is None else other
+                ast.copy_location(new, node)
+                ast.fix_missing_locations(new)
+                line: int = getattr(node, "lineno", 0)
+                text = lines[line - 1].strip()
+                was, becomes = ast.unparse(node), "" if other is None else ast.unparse(new)
+                alike[name, text, was, becomes] += 1
+                nth = alike[name, text, was, becomes]
+                change = Change(tree, parent, attribute, at, new)
+                found.append(Mutant(file, name, line, text, was, becomes, nth, change))
     return found
 
 
-def _variants(
-    file: str, name: str, tree: ast.Module, parent: ast.AST, attribute: str, at: int, node: ast.AST
-) -> Iterator[Mutant]:
-    held = getattr(parent, attribute)
-    for other in changed(node):
-        # A function that calls super() must go on knowing its class, or its code does not fit.
-        nothing = ast.Expr(ast.Name("__class__", ast.Load())) if "super()" in ast.unparse(node) else ast.Pass()
-        new = nothing if other is None else other
-        ast.copy_location(new, node)
-        ast.fix_missing_locations(new)
-        if isinstance(held, list):
-            held[at] = new
-        else:
-            setattr(parent, attribute, new)
-        try:
-            code = _code_of(compile(tree, file, "exec"), name)
-        finally:
-            if isinstance(held, list):
-                held[at] = node
-            else:
-                setattr(parent, attribute, node)
-        line: int = getattr(node, "lineno", 0)
-        yield Mutant(file, name, line, ast.unparse(node), "" if other is None else ast.unparse(new), code)
+def _places(function: ast.AST) -> Iterator[tuple[ast.AST, str, int, ast.AST]]:
+    """Every node of what a function does, and where it hangs."""
+    annotations = [node.annotation for node in ast.walk(function) if isinstance(node, ast.AnnAssign)]
+    types = {id(node) for annotation in annotations for node in ast.walk(annotation)}
+    for parent in ast.walk(function):
+        if isinstance(parent, (ast.arguments, ast.AnnAssign)) or id(parent) in types:
+            continue
+        for attribute, value in ast.iter_fields(parent):
+            if attribute in ("returns", "annotation", "decorator_list", "args" if parent is function else ""):
+                continue
+            for at, node in enumerate(value if isinstance(value, list) else [value]):
+                if isinstance(node, ast.AST):
+                    yield parent, attribute, at, node
 
 
 def _code_of(code: CodeType, name: str) -> CodeType:
@@ -216,8 +287,9 @@ def function_of(file: str, name: str) -> FunctionType | None:
 class Runner:
     """A plugin of pytest: instead of running the tests once, it runs those of each mutant."""
 
-    def __init__(self, file: str, sample: int, seed: int) -> None:
+    def __init__(self, file: str, wanted: Callable[[Mutant], bool], sample: int, seed: int) -> None:
         self._file = file
+        self._wanted = wanted
         self._sample = sample
         self._seed = seed
         self.survivors: list[Mutant] = []
@@ -231,7 +303,11 @@ class Runner:
         items = {item.nodeid: item for item in session.items}
         for item in items.values():
             self._learn(item)
-        mutants = [each for each in mutants_of(self._file) if function_of(self._file, each.function) is not None]
+        mutants = [
+            each
+            for each in mutants_of(self._file)
+            if self._wanted(each) and function_of(self._file, each.function) is not None
+        ]
         random.Random(self._seed).shuffle(mutants)  # noqa: S311 (the same ones each time)
         for mutant in mutants[: self._sample]:
             names = sorted(self._by_line.get(mutant.line, set()), key=lambda name: self._times[name])
@@ -278,8 +354,7 @@ class Runner:
         os.dup2(quiet, 2)
         function = function_of(self._file, mutant.function)
         assert function is not None
-        assert mutant.code is not None
-        function.__code__ = mutant.code
+        function.__code__ = mutant.code()
         for item in items:
             signal.alarm(PATIENCE + int(10 * self._times[item.nodeid]))
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=None)):
@@ -301,14 +376,24 @@ class Report:
     survivors: list[dict[str, object]] = field(default_factory=list)
 
 
-def accepted() -> dict[tuple[str, str, str, str], str]:
+def key_of(row: dict[str, Any]) -> Key:
+    return row["file"], row["function"], row["text"], row["was"], row["becomes"], row.get("nth", 1)
+
+
+def accepted() -> dict[Key, str]:
     """Those that change nothing that can be seen, and why."""
-    rows = json.loads(ACCEPTED.read_text())
-    return {(row["file"], row["function"], row["was"], row["becomes"]): row["reason"] for row in rows}
+    return {key_of(row): row["reason"] for row in json.loads(ACCEPTED.read_text())}
 
 
-def try_file(file: str, tests: list[str], sample: int, seed: int, report: Report) -> None:
-    runner = Runner(file, sample, seed)
+def excuses_of_nothing() -> list[Key]:
+    """Those in the list that are not there any more: the code was changed."""
+    rows = accepted()
+    there = {mutant.key for file in {key[0] for key in rows} if Path(file).exists() for mutant in mutants_of(file)}
+    return [key for key in rows if key not in there]
+
+
+def try_file(file: str, tests: list[str], wanted: Callable[[Mutant], bool], sample: int, report: Report) -> None:
+    runner = Runner(file, wanted, sample, report.seed)
     code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", *tests], plugins=[runner])
     if code not in (0, 5):
         raise SystemExit(f"{file}: the tests do not run ({code})")
@@ -321,20 +406,27 @@ def try_file(file: str, tests: list[str], sample: int, seed: int, report: Report
     report.noticed += runner.noticed
     report.accepted += len(excused)
     for each in left:
-        report.survivors.append({key: value for key, value in asdict(each).items() if key != "code"})
+        report.survivors.append({**each.row(), "line": each.line})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("files", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", help="instead of those that are known for the file")
+    parser.add_argument("--only", default="", help="functions whose names begin like this")
     parser.add_argument("--sample", type=int, default=40, help="mutants of each file")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--again", type=Path, help="a report: those that survived then, of all its files")
     parser.add_argument("--json", type=Path, help="write the report to this file, too")
     options = parser.parse_args()
     report = Report(options.seed)
-    for file in options.files or FILES:
-        try_file(file, options.tests or FILES[file], options.sample, options.seed, report)
+    survived = {key_of(row) for row in json.loads(options.again.read_text())["survivors"]} if options.again else set()
+
+    def is_wanted(mutant: Mutant) -> bool:
+        return mutant.key in survived if options.again else mutant.function.startswith(options.only)
+
+    for file in options.files or sorted({key[0] for key in survived}) or FILES:
+        try_file(file, options.tests or FILES[file], is_wanted, options.sample, report)
     report.score = round(100 * report.noticed / max(1, report.tried - report.accepted), 1)
     line = json.dumps(asdict(report))
     sys.stdout.write(line + "\n")

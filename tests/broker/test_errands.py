@@ -70,6 +70,8 @@ def test_all_errands_together_have_one_budget_a_turn(world: World) -> None:
         world.node.errands.add(errand)
     world.node.flush()
     assert sum(100 - errand.left for errand in errands) == UNITS // 100
+    # The dearest turn so far is known.
+    assert world.node.errands.budget.most == UNITS
     assert turns_of(world) == 5 * 100 * 100 // UNITS
 
 
@@ -81,6 +83,71 @@ def test_who_used_up_the_budget_waits_behind_the_others(world: World) -> None:
     assert (long.left, short.left) == (960, 1)
     world.node.flush()
     assert short.left == 0
+
+
+class Patient(Errand):
+    """Costs nothing, and is over when it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+        self.is_over = False
+
+    def step(self, budget: Budget) -> bool:
+        self.steps += 1
+        return self.is_over
+
+
+def test_each_is_asked_once_a_turn_as_long_as_something_is_left_of_it(world: World) -> None:
+    many = [Patient() for _ in range(3)]
+    for patient in many:
+        world.node.errands.add(patient)
+    world.node.flush()
+    assert [patient.steps for patient in many] == [1, 1, 1]
+    world.node.errands.waiting.appendleft(Counting(1, UNITS))
+    world.node.flush()
+    # Of that turn nothing was left, to the last unit; of the next all is.
+    assert [patient.steps for patient in many] == [1, 1, 1]
+    world.node.flush()
+    assert [patient.steps for patient in many] == [2, 2, 2]
+
+
+def test_the_loop_is_asked_for_turns_until_nothing_is_left(world: World) -> None:
+    patient = Patient()
+    world.host.woken = False
+    world.node.errands.add(patient)
+    for _ in range(3):
+        assert world.host.woken
+        world.host.woken = False
+        world.node.flush()
+    patient.is_over = True
+    world.node.flush()
+    world.host.woken = False
+    world.node.flush()
+    assert not world.host.woken
+
+
+def test_what_is_begun_in_a_turn_of_which_nothing_is_left_waits_for_the_next(world: World) -> None:
+    connection = world.channel().client.connection
+    for left, waiter, steps in ((1, None, 1), (0, None, 0), (-5, connection, 0)):
+        patient = Patient()
+        patient.is_over = True
+        world.node.errands.budget.left = left
+        world.node.errands.begin(patient, waiter)
+        assert patient.steps == steps
+        world.node.flush()
+        assert patient.steps == 1
+
+
+def test_who_used_up_a_turn_is_read_on_in_the_next_and_who_left_a_unit_in_this_one(world: World) -> None:
+    for left, is_read in ((1, True), (0, False)):
+        client = world.channel().client
+        world.node.flush()
+        world.node.errands.budget.left = UNITS
+        world.node.errands.charge(UNITS - left, client.connection)
+        assert client.wire.reading == is_read
+        world.node.flush()
+        assert client.wire.reading
 
 
 def test_one_that_fails_harms_no_other(world: World) -> None:

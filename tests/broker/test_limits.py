@@ -32,6 +32,13 @@ def test_a_message_too_big_for_the_queue_is_itself_dropped(channel: ChannelClien
     assert channel.bodies_in("q") == []
 
 
+@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish"])
+def test_a_limit_of_0_bytes_keeps_empty_messages_only(channel: ChannelClient, overflow: str) -> None:
+    channel.declare("q", x_max_length_bytes=0, x_overflow=overflow)
+    fill(channel, "", "a", "")
+    assert channel.bodies_in("q") == ([b""] if overflow == "drop-head" else [b"", b""])
+
+
 def test_both_limits_hold_together(channel: ChannelClient) -> None:
     channel.declare("q", x_max_length=3, x_max_length_bytes=5)
     fill(channel, "a", "b", "c", "d", "eee")

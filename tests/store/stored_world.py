@@ -79,8 +79,10 @@ class StoredWorld:
         now: int = START,
         units: int = UNITS,
         pieces: int = 4,
+        forgets: bool = True,
     ) -> None:
-        """With few `units` a turn, what is done in pieces is interrupted as well. A segment is rewritten in so many."""
+        """With few `units` a turn, what is done in pieces is interrupted as well. A segment is rewritten in so many.
+        Of queues that are not defined it forgets what is there, as if they had been deleted."""
         self.disk = disk
         self.store: LogStore = recover(disk, segment_bytes)
         self.store.head_entries = head_entries
@@ -96,7 +98,8 @@ class StoredWorld:
         for name, (incarnation, arguments) in self.definitions.items():
             self.vhost.add_queue(name, True, False, table_of(arguments), incarnation)
         self.node.start_recording()
-        self.store.unclaimed.forget(self.store.unclaimed.incarnations())
+        if forgets:
+            self.store.unclaimed.forget(self.store.unclaimed.incarnations())
 
     @property
     def definitions(self) -> Definitions:

@@ -153,6 +153,19 @@ def test_a_queue_that_gives_up_messages_counts_what_is_left() -> None:
     assert (backing.length, backing.body_bytes, backing.paged) == (0, 0, 0)
 
 
+def test_a_purge_gives_up_what_nobody_finds_any_more() -> None:
+    world, _ = backlog()
+    disk = DiskWithACutFile(world.disk.kill().files())
+    again = world.restarted(disk)
+    again.settle_down()
+    disk.bad = sorted(name for name in disk.names() if name.endswith(".index"))[-1]
+    queue = again.queue("q")
+    queue.backing.settle_to(queue.newest(), 1000)
+    assert queue.browse(0, 10) == []
+    assert again.get("q") is None
+    assert (queue.backing.length, queue.backing.body_bytes, queue.backing.paged) == (0, 0, 0)
+
+
 def restarted(world: StoredWorld, bad: str) -> StoredWorld:
     disk = DiskWithABadFile(world.disk.kill().files())
     disk.bad = bad

@@ -216,14 +216,8 @@ class Compaction:
         self._forget_runs()
         if segment.live > 0 and not (segment.unreadable or _is_waited_for(store, segment) or _is_removing(store)):
             _abandon(store, segment)
-        if segment.live > 0:
-            # Perhaps later: what is left belongs to queues that went meanwhile.
-            segment.rewrite_at = -1
-            return
-        # Everything in it lives elsewhere now; the file goes once that is durable.
-        store.active.settles[segment.number] = True
-        segment.free_at = store.position
-        store.upkeep.consider(segment)
+        # Perhaps later: what is left, if anything, belongs to queues that went meanwhile.
+        segment.rewrite_at = -1
 
     def _forget_runs(self) -> None:
         self._into = None
@@ -249,6 +243,7 @@ def _abandon(store: LogStore, segment: Segment) -> None:
             row = Row(rows, at)
             if lane is not None and not segment.is_settled(row.ordinal):
                 lane.lose(segment, row)
+    store.active.settles[segment.number] = True
     for ordinal in range(segment.entries):
         if segment.settle(ordinal):
             store.pending.settle(segment.number << 32 | ordinal)

@@ -129,7 +129,6 @@ class MirroredStream(DiskStreamLog):
         self.length -= segment.count
         self.body_bytes -= segment.body_bytes
         self.first_offset = self.segments[0].first_offset if self.segments else segment.end_offset
-        self.logs.close_if_idle(segment)
 
     def grow(self, number: i64, size: i64) -> bool:
         """So much of a file may be read: take in a piece of what is new. False when there is more of it."""
@@ -138,7 +137,6 @@ class MirroredStream(DiskStreamLog):
             if self.segments and number < self.segments[-1].number:
                 return True
             segment = StreamSegment(self.incarnation, number)
-            segment.is_named = True
             segment.is_sealed = True
         start = segment.size
         if size <= start:

@@ -130,8 +130,6 @@ class Segment:
         self.handle = -1
         self.index_handle = -1
         self.sealed = False
-        # The log must be durable up to here before the file may go.
-        self.free_at: i64 = 0
         self.entries: i64 = 0
         self.live: i64 = 0
         # One bit per entry: set when it is settled.

@@ -64,7 +64,7 @@ class Upkeep:
         for number in segment.marked:
             if number in store.segments or number in store.unreadable:
                 self._say_marked(number)
-        self.chores.append(DeleteChore(max(store.position, segment.free_at), segment))
+        self.chores.append(DeleteChore(store.position, segment))
 
     def _keep_watermarks(self, segment: Segment) -> None:
         """How far a lane was delivered may be written nowhere else."""
