@@ -145,6 +145,8 @@ def test_who_used_up_a_turn_is_read_on_in_the_next_and_who_left_a_unit_in_this_o
         world.node.flush()
         world.node.errands.budget.left = UNITS
         world.node.errands.charge(UNITS - left, client.connection)
+        assert world.node.errands.budget.left == left
+        assert len(world.node.errands.waiting) == (0 if is_read else 1)
         assert client.wire.reading == is_read
         world.node.flush()
         assert client.wire.reading

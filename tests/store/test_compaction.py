@@ -102,7 +102,9 @@ def test_one_that_ends_in_the_middle_of_a_message_takes_nothing_from_the_next() 
     second = world.compactable()[-1]
     world.store.upkeep.compaction.piece_moves = 7
     world.begin_compaction(first)
-    assert world.chore()
+    while first.live == 25:
+        assert world.chore()
+    assert 0 < first.live < 25
     for name in names:
         assert world.ack_next(name) == bodies(2, 2)[0]
     assert first.live == 0
@@ -143,6 +145,7 @@ def test_it_is_consumed_in_order_between_two_pieces(seed: int) -> None:
             assert world.chore()
         for each, left in expected.items():
             assert [body_in(entry) for entry in world.queue(each).browse(0, 1000)] == left
+            assert [body_in(entry) for entry in world.queue(each).browse(0, 2)] == left[:2]
     world.settle_down()
     again = after_kill(world)
     for name, left in expected.items():

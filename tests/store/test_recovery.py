@@ -6,9 +6,11 @@ import pytest
 
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import START, StoredWorld
-from warren.store.format import FILE_HEADER_SIZE
+from tests.store.test_unreadable import DiskWithABadFile
+from warren.store.format import FILE_HEADER_SIZE, MESSAGE, file_header
 from warren.store.recovery import recover
 from warren.store.segment import index_name, segment_name, settled_name
+from warren.store.walk import RecordWalk
 
 FILLER = "." * 100
 
@@ -53,8 +55,8 @@ def test_a_segment_that_was_only_just_begun_is_dropped_with_all_behind_it(conten
     world.settle_down()
     files = world.disk.kill().files()
     last = max(world.store.segments)
-    for number in (last + 1, last + 2):
-        files[segment_name(number)] = content
+    files[segment_name(last + 1)] = content
+    files[segment_name(last + 2)] = file_header(last + 2, 0)
     again = world.restarted(SimulatedDisk(files))
     assert told(again) == [
         f"store: segment {number} was never synced and is dropped" for number in (last + 1, last + 2)
@@ -135,16 +137,20 @@ def test_what_is_left_of_files_without_a_log_goes_and_what_is_not_the_stores_sta
     assert told(again) == []
 
 
-def test_a_lost_segment_is_missed_once_whenever_the_power_fails() -> None:
-    """What only its index says of others is said again before the index goes, and is durable by then."""
+@pytest.mark.parametrize("acked", [1, 300])
+def test_a_lost_segment_is_missed_once_whenever_the_power_fails(acked: int) -> None:
+    """What only its index says of others is said again before the index goes, and is durable by then. Also where it is
+    so much that it fills a segment."""
     world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
     world.declare("kept")
     world.declare("own")
-    for body in bodies(4):
+    everything = [f"m{number:03d}" for number in range(acked + 3)]
+    for body in everything:
         world.publish(body, "kept")
     world.settle_down()
     world.roll()
-    assert world.ack_next("kept") is not None
+    for body in everything[:acked]:
+        assert world.ack_next("kept") == body
     world.publish("own", "own")
     lost = world.store.active.number
     world.settle_down()
@@ -154,13 +160,13 @@ def test_a_lost_segment_is_missed_once_whenever_the_power_fails() -> None:
     world.disk.sync_directory()
     states: list[SimulatedDisk] = []
     world.disk.before = lambda _: states.append(world.disk.lose_all())
-    world.restarted(world.disk)
+    StoredWorld(world.disk, world.definitions, 2048)
     world.disk.before = None
     for disk in [*states, world.disk.lose_all()]:
-        again = world.restarted(disk)
-        assert again.drain("kept") == bodies(4)[1:]
+        again = StoredWorld(disk, world.definitions, 2048)
+        assert again.drain("kept") == everything[acked:]
         assert again.drain("own") == []
-    assert told(world.restarted(world.disk.lose_all())) == []
+    assert [line for line in told(world.restarted(world.disk.lose_all())) if "missing" in line] == []
 
 
 def test_a_queue_counts_on_where_any_of_its_segments_says_that_it_was_delivered() -> None:
@@ -193,3 +199,169 @@ def test_a_store_that_is_recovered_without_its_queues_keeps_everything() -> None
         assert store.unclaimed.lines() == ["20 messages of queue 'q' in vhost '/'"]
         files = store.disk.files() if isinstance(store.disk, SimulatedDisk) else {}
     assert world.restarted(SimulatedDisk(files), START).drain("q") == bodies(20)
+
+
+def sealed(world: StoredWorld) -> int:
+    """End the active segment; gives its number."""
+    number = world.store.active.number
+    world.settle_down()
+    world.roll()
+    world.settle_down()
+    return number
+
+
+@pytest.mark.parametrize("place", [0, 1, -2])
+def test_a_segment_that_is_shorter_than_the_next_one_says_is_damaged(place: int) -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    world.declare("q")
+    for body in bodies(12):
+        world.publish(body, "q")
+        if body[2] in "37":
+            sealed(world)
+    world.sync()
+    files = {name: data for name, data in world.disk.kill().files().items() if not name.endswith(".index")}
+    name = logs(files)[place]
+    number = int(name[:12])
+    walk = RecordWalk(files[name], FILE_HEADER_SIZE, number)
+    ends = []
+    while walk.next():
+        if walk.kind() == MESSAGE:
+            ends.append(int(walk.end))
+    # Cut behind a whole record: nothing in the file itself tells.
+    whole = len(files[name])
+    files[name] = files[name][: ends[1]]
+    again = world.restarted(SimulatedDisk(files))
+    assert told(again) == [f"store: segment {number} is damaged from byte {ends[1]} to {whole}"]
+    first = logs(files).index(name) * 4
+    assert again.drain("q") == bodies(12)[: first + 2] + bodies(12)[first + 4 :]
+
+
+def test_what_a_segment_says_of_older_ones_holds_after_it_is_gone_also_in_a_later_life() -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    for name in ("kept", "gone", "fleeting"):
+        world.declare(name)
+    for body in bodies(4):
+        world.publish(body, "kept", "gone")
+    sealed(world)
+    assert world.ack_next("kept") == bodies(4)[0]
+    world.delete("gone")
+    world.publish("fleeting", "fleeting")
+    teller = sealed(world)
+    again = world.restarted(SimulatedDisk(world.disk.kill().files()))
+    again.settle_down()
+    assert again.ack_next("fleeting") == "fleeting"
+    again.settle_down()
+    again.publish("fleeting", "fleeting")
+    again.settle_down()
+    assert segment_name(teller) not in again.live_files()
+    files = again.disk.kill().files()
+    assert recover(SimulatedDisk(files)).unclaimed.lines() == [
+        "3 messages of queue 'kept' in vhost '/'",
+        "1 messages of queue 'fleeting' in vhost '/'",
+    ]
+
+
+def test_what_is_said_of_a_segment_that_cannot_be_read_is_kept_for_when_it_can() -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    for name in ("kept", "fleeting"):
+        world.declare(name)
+    for body in bodies(4):
+        world.publish(body, "kept")
+    oldest = sealed(world)
+    assert world.ack_next("kept") == bodies(4)[0]
+    world.publish("fleeting", "fleeting")
+    sealed(world)
+    files = world.disk.kill().files()
+    disk = DiskWithABadFile({name: data for name, data in files.items() if name != index_name(oldest)})
+    disk.bad = segment_name(oldest)
+    missing = world.restarted(disk)
+    missing.settle_down()
+    # All that the segment has which says so is done with.
+    assert missing.ack_next("fleeting") == "fleeting"
+    missing.settle_down()
+    again = missing.restarted(SimulatedDisk(disk.kill().files()))
+    assert again.drain("kept") == bodies(4)[1:]
+
+
+def test_a_deleted_queues_number_is_nobodys_while_its_end_is_on_record() -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    world.declare("pinned")
+    world.publish("pin", "pinned")
+    sealed(world)
+    world.declare("first")
+    for body in bodies(3):
+        world.publish(body, "first")
+    gone = sealed(world)
+    world.delete("first")
+    world.publish("pin", "pinned")
+    world.settle_down()
+    sealed(world)
+    assert segment_name(gone) not in world.live_files()
+    again = world.restarted(SimulatedDisk(world.disk.kill().files()))
+    again.declare("second")
+    for body in bodies(3):
+        again.publish(body, "second")
+    again.sync()
+    assert again.restarted(SimulatedDisk(again.disk.kill().files())).drain("second") == bodies(3)
+
+
+def test_a_deletion_that_a_crash_cut_short_is_no_loss() -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    world.declare("q")
+    for body in bodies(4):
+        world.publish(body, "q")
+    number = sealed(world)
+    files = world.disk.kill().files()
+    while world.ack_next("q") is not None:
+        pass
+    world.publish("last", "q")
+    world.sync()
+    left = world.disk.kill().files()
+    left = {name: data for name, data in {**files, **left}.items() if name != segment_name(number)}
+    assert index_name(number) in left
+    again = world.restarted(SimulatedDisk(left))
+    assert told(again) == []
+    assert again.drain("q") == ["last"]
+    # And nothing of it is left open.
+    assert all(inode in again.disk.entries.values() for inode in again.disk.handles.values())
+
+
+def test_a_single_transient_message_of_a_long_queue_is_gone_after_a_restart() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("q")
+    for number, body in enumerate(bodies(6)):
+        world.publish(body, "q", persistent=number != 4)
+    world.sync()
+    again = world.restarted(SimulatedDisk(world.disk.kill().files()))
+    assert again.drain("q") == [body for number, body in enumerate(bodies(6)) if number != 4]
+
+
+def test_that_messages_were_delivered_is_known_though_the_segment_is_lost_in_which_it_was_noted() -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    world.declare("q")
+    world.declare("other")
+    for body in bodies(2):
+        world.publish(body, "q")
+    sealed(world)
+    assert world.get("q") is not None
+    world.publish("other", "other")
+    noted = sealed(world)
+    world.publish("later", "q")
+    sealed(world)
+    names = (segment_name(noted), index_name(noted))
+    files = {name: data for name, data in world.disk.kill().files().items() if name not in names}
+    assert world.restarted(SimulatedDisk(files)).drain_flagged("q")[0] == (bodies(2)[0], True)
+
+
+def test_what_a_deleted_queue_had_seen_is_passed_over() -> None:
+    world = StoredWorld(SimulatedDisk())
+    world.declare("q")
+    world.declare("seen", message_deduplication=True, cache_size=100)
+    world.publish("id:x", "seen")
+    world.publish("m", "q")
+    world.sync()
+    world.delete("seen")
+    world.sync()
+    again = world.restarted(SimulatedDisk(world.disk.kill().files()))
+    assert again.drain("q") == ["m"]
+    assert again.lines == []

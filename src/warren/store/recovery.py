@@ -69,8 +69,6 @@ class Survey:
             orphan = None if number in numbers else decode_index(read_or_nothing(disk, index_name(number)), number)
             if orphan is not None:
                 self.orphans.append(orphan)
-        # Segments behind the end of what was synced: nobody was promised anything that is in them.
-        self.dropped: list[int] = []
         self._cut_unsynced_tail()
         self.last_number: int = max([*numbers, *[orphan.number for orphan in self.orphans]], default=0)
         last = self.found[-1].segment if self.found else None
@@ -86,10 +84,9 @@ class Survey:
         kept: list[FoundSegment] = []
         for index, one in enumerate(self.found):
             if is_cut or (one.previous_size < 0 and not one.segment.indexed and (one.segment.number, 0) >= durable):
-                # A file without its header was only just begun.
+                # A file without its header was only just begun, and nobody was promised anything that is behind it.
                 is_cut = True
                 self.lines.append(f"store: segment {one.segment.number} was never synced and is dropped")
-                self.dropped.append(one.segment.number)
                 continue
             kept.append(one)
             if not one.segment.indexed:
@@ -136,8 +133,6 @@ class Survey:
         for orphan in self.orphans:
             self._report(store, orphan)
             del store.segments[orphan.number]
-            for segment in store.segments.values():
-                segment.settles.pop(orphan.number, None)
         store.seen.read(self._names)
         _gather_lanes(store, self.orphans)
         if self.unreadable:
@@ -171,9 +166,10 @@ class Survey:
         """What only they say of others must be said again before they go."""
         for orphan in self.orphans:
             store.repeat(orphan)
+        said_in = store.active
+        # That may fill it, and begin another.
         store.write()
-        self._disk.sync(store.active.handle)
-        self._disk.sync_directory()
+        self._disk.sync(said_in.handle)
         for orphan in self.orphans:
             for name in (index_name(orphan.number), settled_name(orphan.number)):
                 if name in self._names:
