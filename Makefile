@@ -21,8 +21,10 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-# All that `make help` lists.
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
+CHECKS := check-style check-types check-layout
+together = $(MAKE) --no-print-directory --jobs=4 --output-sync=line
+# All that `make help` lists, and the parts of a check.
+.PHONY: $(CHECKS) $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -33,9 +35,10 @@ run: $(VENV)/.broker ## start the broker with its web page at once, and a shop w
 		PYTHONPATH=$(CURDIR)/src exec $(BIN)/python examples/demo/run.py \
 			'$(MAKE) --no-print-directory $(VENV)/.spark' '$(MAKE) --no-print-directory build'; fi
 
-# What the check has run is not run again.
-test: LEFT_OUT := --ignore=tests/meta
-test: build check test-installed test-spark ## set up, check, and run the suite on what is installed: compiled where that is possible
+# Translating to C takes one core, and types are checked on the other. What the check has run is not run again.
+test: $(VENV)/.dependencies ## set up, check, and run the suite on what is installed: compiled where that is possible
+	@$(together) build $(CHECKS)
+	@$(MAKE) --no-print-directory test-installed test-spark LEFT_OUT=--ignore=tests/meta
 
 test-installed: build ## the suite on the installed package, compiled if there is a C compiler
 	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark and not long' $(LEFT_OUT),$(WORKERS))
@@ -92,9 +95,16 @@ mutants: build ## whether the tests would notice: small changes to the files tha
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(BIN)/python -m tools.mutants --sample $(SAMPLE)
 
 check: $(VENV)/.dependencies ## style, types and layout
+	@$(together) $(CHECKS)
+
+check-style: $(VENV)/.dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+check-types: $(VENV)/.dependencies
 	$(BIN)/mypy src tests bench tools
+
+check-layout: $(VENV)/.dependencies
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
 
 docs: ## the pages of docs/ as a site in build/site, to be read without a network
