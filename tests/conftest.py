@@ -21,17 +21,20 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import quick_spark
 
-# What one worker runs, named after the first files in it. Two sessions of Spark, because with one for all its worker
-# would be busy for longer than any other.
+ROOT: Final = Path(__file__).parents[1]
+# What one worker runs, by its files. Two sessions of Spark, because with one for all its worker would be busy longest.
 SHARING: Final = {
-    "tests/spark/path/": ("tests/spark/path/",),
-    "tests/spark/": ("tests/spark/",),
-    "tests/page/": ("tests/page/",),
-    "tests/replication/test_failover.py": ("tests/replication/test_f", "tests/replication/test_spark_followers.py"),
+    "the message path": ("tests/spark/path/",),
+    "spark": ("tests/spark/",),
+    "the page": ("tests/page/",),
+    "three nodes": ("tests/replication/test_fa", "tests/replication/test_fo", "tests/replication/test_spark"),
 }
-# Tests that share nothing with others of their file and take long enough to be spread.
+# Tests that share little with others of their file, and take long enough to be spread.
 APART: Final = (
+    "tests/clients/test_suites.py",
     "tests/docs/test_examples.py",
+    "tests/faults/",
+    "tests/management/test_openapi_sent.py",
     "tests/replication/test_simulation.py",
     "tests/spark/pipelines/test_declarative.py",
     "tests/spark/test_cluster.py",
@@ -39,16 +42,19 @@ APART: Final = (
     "tests/spark/test_doctor.py",
 )
 FIRST: Final = (
-    "tests/spark/",
-    "tests/spark/path/",
-    "tests/differential/",
+    "spark",
+    "the message path",
     "tests/docs/test_examples.py::test_the_examples_run_and_print_what_they_say[docs/spark.md]",
-    "tests/page/",
+    "tests/differential/",
+    "the page",
+    "three nodes",
+    "tests/spark/",
     "tests/replication/",
     "tests/docs/",
     "tests/faults/",
     "tests/cli/",
     "tests/store/",
+    "tests/perf/",
 )
 
 
@@ -59,13 +65,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @cache
 def uses_spark(file: str) -> bool:
-    return "mark.spark" in Path(file).read_text()
+    return "mark.spark" in (ROOT / file).read_text()
 
 
 def unit_of(nodeid: str) -> str:
     """Tests of one unit run in one worker."""
     file = nodeid.partition("::")[0]
-    if file in APART:
+    if file.startswith(APART):
         return nodeid
     for unit, files in SHARING.items():
         if file.startswith(files):
