@@ -3,15 +3,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than the cores of a small machine: a good part of the tests waits for brokers, browsers and clocks.
-WORKERS ?= 3
-# Spark waits for nothing, and each worker has one of its own.
-SPARK_WORKERS ?= 2
+# Two more than the cores of a small machine: a good part of the tests waits for brokers, browsers, Java and clocks.
+WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=5
-# $(call tests,environment,arguments,workers): in continuous integration the few that fail get a second try, alone.
-tests = $(1) $(PYTEST) -n $(3) $(2) || { [ $$? -eq 1 ] && [ -n "$$CI" ] && $(1) $(BIN)/python -m tests.again $(2); }
-# To look for them among all tests would take as long as ten of them.
-SPARK_TESTS = tests/spark $(shell grep -rl --include='test_*.py' --exclude-dir=spark 'mark\.spark' tests)
+# $(call tests,environment,arguments): in continuous integration the few that fail get a second try, alone.
+tests = $(1) $(PYTEST) -n $(WORKERS) $(2) || { [ $$? -eq 1 ] && [ -n "$$CI" ] && $(1) $(BIN)/python -m tests.again $(2); }
 SOURCES := $(shell find src -name '*.py' -o -path '*/static/*' -type f)
 # Why nothing can be compiled here; empty where it can. Asked only when the environment is there.
 PURE = $(shell $(BIN)/python -c 'import setup; print(setup.reason_to_stay_pure() or "")')
@@ -21,8 +17,10 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-# All that `make help` lists.
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
+CHECKS := check-style check-types check-layout
+together = $(MAKE) --no-print-directory --jobs=4 --output-sync=line
+# All that `make help` lists, and the parts of a check.
+.PHONY: $(CHECKS) $(shell sed -n 's/^\([a-z-]*\):.*[#][#] .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -33,29 +31,26 @@ run: $(VENV)/.broker ## start the broker with its web page at once, and a shop w
 		PYTHONPATH=$(CURDIR)/src exec $(BIN)/python examples/demo/run.py \
 			'$(MAKE) --no-print-directory $(VENV)/.spark' '$(MAKE) --no-print-directory build'; fi
 
-# What the check has run is not run again.
-test: LEFT_OUT := --ignore=tests/meta
-test: build check test-installed test-spark ## set up, check, and run the suite on what is installed: compiled where that is possible
+# Translating to C takes one core, and types are checked on the other. What the check has run is not run again.
+test: $(VENV)/.dependencies ## set up, check, and run the suite on what is installed: compiled where that is possible
+	@$(together) build $(CHECKS)
+	@$(MAKE) --no-print-directory test-installed LEFT_OUT=--ignore=tests/meta
 
-test-installed: build ## the suite on the installed package, compiled if there is a C compiler
-	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not spark and not long' $(LEFT_OUT),$(WORKERS))
+test-installed: build build/spark-classes.jsa ## the suite on the installed package, compiled if there is a C compiler
+	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not long' $(LEFT_OUT))
 
 test-long: build build/spark-classes.jsa ## what takes long: kills and failures by the hundred, clients' own suites, a RabbitMQ beside it
-	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'long and not spark',$(WORKERS))
-	$(call tests,,-m 'spark and long' $(SPARK_TESTS),$(SPARK_WORKERS))
+	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m long)
 
 MARKS ?= not spark
 test-interpreted: build ## the suite on the source as it stands
-	$(call tests,PYTHONPATH=$(CURDIR)/src,-m '$(MARKS)' $(LEFT_OUT),$(WORKERS))
+	$(call tests,PYTHONPATH=$(CURDIR)/src,-m '$(MARKS)' $(LEFT_OUT))
 
 # What plays with whole processes, and takes longest, is tried once: on what users run. And what the check has run.
 TRIED := cli clients differential docs faults meta packaging page perf
 test-both: test test-long ## make test, what takes long, and what is in one process interpreted: what continuous integration runs
 	$(if $(PURE),@echo 'interpreted is what was tested: nothing can be compiled because $(PURE)',\
 		$(MAKE) test-interpreted MARKS='not spark and not long' LEFT_OUT='$(TRIED:%=--ignore=tests/%)')
-
-test-spark: build build/spark-classes.jsa ## what needs a Spark session or RabbitMQ for it, once
-	$(call tests,,-m 'spark and not long' $(SPARK_TESTS),$(SPARK_WORKERS))
 
 # Tests start Java some twenty times; with its classes in one file each start takes a third of the time.
 build/spark-classes.jsa: $(VENV)/.dependencies | $(VENV)/.built
@@ -92,9 +87,16 @@ mutants: build ## whether the tests would notice: small changes to the files tha
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(BIN)/python -m tools.mutants --sample $(SAMPLE)
 
 check: $(VENV)/.dependencies ## style, types and layout
+	@$(together) $(CHECKS)
+
+check-style: $(VENV)/.dependencies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+check-types: $(VENV)/.dependencies
 	$(BIN)/mypy src tests bench tools
+
+check-layout: $(VENV)/.dependencies
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest -q tests/meta
 
 docs: ## the pages of docs/ as a site in build/site, to be read without a network

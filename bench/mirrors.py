@@ -131,7 +131,7 @@ def gap(cluster: Cluster, happens: Callable[[], object]) -> float:
         happens()
         wait_for(lambda: cluster.leader() is not first, JOIN, "another leader")
 
-    publisher = Publisher([node.amqp_port for node in cluster.nodes])
+    publisher = Publisher([node.amqp_port for node in cluster.nodes], "orders")
     publisher.publish(100)
     watching = threading.Thread(target=watch)
     watching.start()

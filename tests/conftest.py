@@ -1,29 +1,61 @@
-"""Which tests begin, and how those that start Spark or RabbitMQ share them: one worker of xdist has the session and the
-node that most of them use, another the session of the message path, and tests that start processes of their own run
-beside them. And what all processes of tests inherit."""
+"""How tests are spread over the workers of xdist, and what all processes of tests inherit.
+
+One worker runs a file, so that what its tests share is made once. So it is with all files that share a Spark session, a
+browser or a cluster. What takes longest begins first: begun last, it would keep one worker busy while the others have
+nothing to do. And what waits begins beside what computes.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import warnings
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import quick_spark
 
-# With a session for each. One for both would keep one worker busy for longer than the other.
-SHARING = ("tests/spark/path/", "tests/spark/")
-# Each starts what it needs, and may run in any worker.
-ALONE = ("test_cluster.py", "test_connect.py", "test_declarative.py", "test_doctor.py")
-# Those that take half a minute, begun as soon as the ones that share what they need: begun last, one of them would keep
-# one worker busy while the other has nothing to do.
-LONG = ("::test_every_message_arrives_once", "docs/spark.md", "docs/message-path.md")
-# The first of them waits half a minute until all sessions are played. Where they stand in the alphabet all workers come
-# to them at once, and would wait together.
-WAITING = "tests/differential/test_differential.py::test_warren_answers_as_rabbitmq"
+ROOT: Final = Path(__file__).parents[1]
+# What one worker runs, by its files. Two sessions of Spark, because with one for all its worker would be busy longest.
+SHARING: Final = {
+    "the message path": ("tests/spark/path/",),
+    "spark": ("tests/spark/",),
+    "the page": ("tests/page/",),
+    "three nodes": ("tests/replication/test_fa", "tests/replication/test_fo", "tests/replication/test_spark"),
+}
+# Tests that share little with others of their file, and take long enough to be spread.
+APART: Final = (
+    "tests/clients/test_suites.py",
+    "tests/docs/test_examples.py",
+    "tests/faults/",
+    "tests/management/test_openapi_sent.py",
+    "tests/replication/test_simulation.py",
+    "tests/spark/pipelines/test_declarative.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_doctor.py",
+)
+FIRST: Final = (
+    "spark",
+    "the message path",
+    "tests/docs/test_examples.py::test_the_examples_run_and_print_what_they_say[docs/spark.md]",
+    "tests/differential/",
+    "the page",
+    "three nodes",
+    "tests/spark/",
+    "tests/replication/",
+    "tests/docs/",
+    "tests/faults/",
+    "tests/cli/",
+    "tests/store/",
+    "tests/perf/",
+)
 
 
 # A shell starts what it puts into the background with Ctrl-C ignored, and so would be every process that a test starts.
@@ -31,21 +63,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def scope_of(nodeid: str) -> str:
-    """Tests of one scope run in one worker."""
-    if any(part in nodeid for part in ALONE):
+@cache
+def uses_spark(file: str) -> bool:
+    return "mark.spark" in (ROOT / file).read_text()
+
+
+def unit_of(nodeid: str) -> str:
+    """Tests of one unit run in one worker."""
+    file = nodeid.partition("::")[0]
+    if file.startswith(APART):
         return nodeid
-    return next((folder for folder in SHARING if nodeid.startswith(folder)), nodeid)
+    for unit, files in SHARING.items():
+        if file.startswith(files):
+            # Most tests of what works with Spark need none, nor RabbitMQ.
+            is_shared = not file.startswith("tests/spark/") or uses_spark(file) or "rabbitmq" in nodeid
+            return unit if is_shared else file
+    return file
 
 
-def turn_of(item: pytest.Item) -> int:
-    if scope_of(item.nodeid) in SHARING:
-        return 0
-    return 1 if any(part in item.nodeid for part in LONG) else 2
-
-
-def is_run_of_spark(config: pytest.Config) -> bool:
-    return str(config.option.markexpr).startswith("spark")
+def turn_of(unit: str) -> int:
+    return next((turn for turn, first in enumerate(FIRST) if unit.startswith(first)), len(FIRST))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -54,24 +91,33 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_left_out and collection_path.name == "test_openapi_sent.py" else None
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if is_run_of_spark(config):
-        items.sort(key=turn_of)
-        return
-    first = next((item for item in items if item.nodeid.startswith(WAITING)), None)
-    if first is not None:
-        items.remove(first)
-        items.insert(0, first)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    units = [unit_of(item.nodeid) for item in items]
+    places = {unit: (turn_of(unit), place) for place, unit in reversed(list(enumerate(units)))}
+    items.sort(key=lambda item: places[unit_of(item.nodeid)])
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     # Not by marks of xdist's own: with this pytest they get lost on the way to whoever schedules.
-    if not is_run_of_spark(config):
-        return None
+    config.option.loadscopereorder = False
     scheduler: Any = LoadScopeScheduling(config, log)
-    scheduler._split_scope = scope_of
+    scheduler._split_scope = unit_of
     return cast("object", scheduler)
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests stay until the end, and need not be looked through for garbage.
+    gc.freeze()
+
+
+@pytest.fixture
+def leaky() -> Iterator[None]:
+    """For clients that leave sockets to the garbage collector: so that no other test is blamed for them."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,9 +1,7 @@
-"""A broker with TLS, and patience with clients that are careless."""
+"""A broker with TLS, and what its operator does."""
 
 from __future__ import annotations
 
-import gc
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,15 +29,6 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
     authority.issue_cert("127.0.0.1", "localhost").private_key_and_cert_chain_pem.write_to_path(str(chain))
     with Broker(tls_port=0, tls_cert=str(chain)) as broker:
         yield Secured(broker, str(ca))
-
-
-@pytest.fixture
-def leaky() -> Iterator[None]:
-    """For clients that leave sockets to the garbage collector: so that no other test is blamed for them."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gc.collect()
 
 
 def close_all(node: Node) -> None:

@@ -30,6 +30,8 @@ PATIENCE = 150
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _RUN = {"python", "console", "sh"}
 _SAVED = {"python", "toml", "json", "yaml"}
+# Readers do not have that plugin, which takes longer to load than most examples to run.
+_PYTEST = "-p no:cacheprovider -p no:schemathesis"
 _SERVE = "warren serve"
 _AMQP_PORT, _HTTP_PORT = "5672", "15672"
 _MORE_PORTS = re.compile(r"\b257(\d\d)\b")
@@ -99,7 +101,7 @@ class Reader:
         self._folder.mkdir()
         self._commands = folder / "bin"
         self._commands.mkdir()
-        for name, module in (("warren", "-m warren"), ("pytest", "-m pytest -p no:cacheprovider"), ("python", "")):
+        for name, module in (("warren", "-m warren"), ("pytest", f"-m pytest {_PYTEST}"), ("python", "")):
             self._install(name, module)
         self._serving: Serving | None = None
         self._free: FreePorts | None = None

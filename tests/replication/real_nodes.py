@@ -171,8 +171,12 @@ class NodeProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def kill(self) -> None:
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and self.is_running:
             self.process.kill()
             self.process.wait()
 
@@ -234,6 +238,19 @@ class Cluster:
             )
 
         wait_for(is_so, seconds, f"{count} nodes in sync")
+
+    def restore(self) -> None:
+        """All of them run, and are in sync."""
+        started = {node: len(node.roles()) for node in self.nodes if not node.is_running}
+        for node in self.nodes:
+            if node in started:
+                node.start()
+            else:
+                # It may have been stopped.
+                node.signal(signal.SIGCONT)
+        # Until the lease of the process before has ended, the cluster does not miss it.
+        wait_for(lambda: all(len(node.roles()) > count for node, count in started.items()), 60, "a start")
+        self.wait_in_sync(len(self.nodes))
 
     def leader(self) -> NodeProcess:
         """Between two of them there is none for a while."""

@@ -38,15 +38,18 @@ def for_clients(certificates: Certificates) -> list[str]:
     return ["--tls-verify", "optional", *more, *certificates.options("tls")]
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, certificates: Certificates) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def two_nodes(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Cluster]:
     options = [*for_clients(certificates), *certificates.options("cluster")]
-    cluster = Cluster.new(tmp_path, 2, *options, certificates=certificates)
-    try:
-        cluster.wait_in_sync(2)
-        yield cluster
-    finally:
-        cluster.stop()
+    cluster = Cluster.new(tmp_path_factory.mktemp("nodes"), 2, *options, certificates=certificates)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def cluster(two_nodes: Cluster) -> Cluster:
+    two_nodes.restore()
+    return two_nodes
 
 
 def connect(port: int, certificates: Certificates, is_anna: bool = False) -> pika.BlockingConnection:
@@ -165,11 +168,12 @@ def test_who_shows_no_certificate_of_the_cluster_gets_nothing(
         ("plain", [], "the leader speaks TLS and this node does not: all nodes need cluster_cert, or none"),
         ("foreign", foreign.options("cluster"), "CERTIFICATE_VERIFY_FAILED"),
     ):
-        node = NodeProcess(cluster.etcd, tmp_path / name, *options)
-        cluster.nodes.append(node.start())
-        wait_for(lambda: reason in node.errors.read_text(), 60, reason)  # noqa: B023
-        assert "Traceback" not in node.errors.read_text()
-        node.kill()
+        node = NodeProcess(cluster.etcd, tmp_path / name, *options).start()
+        try:
+            wait_for(lambda: reason in node.errors.read_text(), 60, reason)  # noqa: B023
+            assert "Traceback" not in node.errors.read_text()
+        finally:
+            node.kill()
     assert sum(node["in_sync"] for node in cluster.status()) == 2
     renew(cluster, certificates)
 

@@ -26,21 +26,12 @@ pytestmark = [
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster.new(tmp_path, 3)
-    try:
-        cluster.wait_in_sync(3)
-        yield cluster
-    finally:
-        cluster.stop()
-
-
 class Publisher:
     """Publishes and waits for each confirm, by way of whichever node answers, for as long as it is told."""
 
-    def __init__(self, ports: list[int]) -> None:
+    def __init__(self, ports: list[int], queue: str) -> None:
         self._ports = ports
+        self._queue = queue
         self.confirmed: set[int] = set()
         self.count = 0
         self.longest_gap = 0.0
@@ -50,7 +41,7 @@ class Publisher:
         self._connection = connect(self._ports)
         self._channel = self._connection.channel()
         self._channel.confirm_delivery()
-        self._channel.queue_declare("orders", durable=True)
+        self._channel.queue_declare(self._queue, durable=True)
 
     def publish(self, count: int) -> None:
         for _ in range(count):
@@ -62,7 +53,7 @@ class Publisher:
 
     def _attempt(self) -> bool:
         try:
-            self._channel.basic_publish("", "orders", str(self.count).encode(), PERSISTENT)
+            self._channel.basic_publish("", self._queue, str(self.count).encode(), PERSISTENT)
         except pika.exceptions.AMQPError:
             drop(self._connection)
             return False
@@ -79,12 +70,12 @@ def drop(connection: pika.BlockingConnection) -> None:
         connection.close()
 
 
-def drained(ports: list[int]) -> list[tuple[int, bool]]:
+def drained(ports: list[int], queue: str) -> list[tuple[int, bool]]:
     connection = connect(ports)
     channel = connection.channel()
     found: list[tuple[int, bool]] = []
     while True:
-        method, _, body = channel.basic_get("orders", auto_ack=True)
+        method, _, body = channel.basic_get(queue, auto_ack=True)
         if method is None:
             connection.close()
             return found
@@ -107,14 +98,14 @@ def returned(connection: pika.BlockingConnection, queue: str, times: int) -> int
     return int(properties.headers["x-delivery-count"])
 
 
-def test_a_killed_leader_loses_nothing_and_clients_go_on_through_any_node(cluster: Cluster) -> None:
+def test_a_killed_leader_loses_nothing_and_clients_go_on_through_any_node(cluster: Cluster, queue: str) -> None:
     first = cluster.leader()
     survivors = [node.amqp_port for node in cluster.followers()]
-    publisher = Publisher(survivors)
+    publisher = Publisher(survivors, queue)
     publisher.publish(200)
     # One who holds a message when the leader goes: it comes again, and says so.
     holder = connect([first.amqp_port])
-    method, _, body = holder.channel().basic_get("orders")
+    method, _, body = holder.channel().basic_get(queue)
     assert method is not None and int(body) == 1
     # And one that came back: how often is known to whoever leads.
     assert returned(holder, "tried", 2) == 2
@@ -136,14 +127,16 @@ def test_a_killed_leader_loses_nothing_and_clients_go_on_through_any_node(cluste
     assert done.returncode == 0, done.stderr
     wait_for(lambda: cluster.leader() is not second, 20, "the hand-over")
     assert cluster.leader() is first
-    found = drained([node.amqp_port for node in cluster.nodes])
+    found = drained([node.amqp_port for node in cluster.nodes], queue)
     assert publisher.confirmed <= {number for number, _ in found}
     assert dict(found)[1] is True
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_nothing(cluster: Cluster) -> None:
+def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_nothing(
+    cluster: Cluster, queue: str
+) -> None:
     first = cluster.leader()
-    publisher = Publisher([node.amqp_port for node in cluster.nodes])
+    publisher = Publisher([node.amqp_port for node in cluster.nodes], queue)
     publisher.publish(50)
     # One who does not read, and does not answer that it is told to go: others must not wait for it.
     silent = connect([first.amqp_port])
@@ -169,7 +162,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_
     cluster.wait_in_sync(2)
     publisher.publish(20)
     publisher.close()
-    assert publisher.confirmed <= {number for number, _ in drained([second.amqp_port])}
+    assert publisher.confirmed <= {number for number, _ in drained([second.amqp_port], queue)}
 
 
 def api(node: NodeProcess, path: str) -> object:
@@ -182,7 +175,7 @@ def api(node: NodeProcess, path: str) -> object:
 def test_operators_see_who_mirrors_whom(cluster: Cluster) -> None:
     leader, gone = cluster.leader(), cluster.followers()[0]
     # A moment after etcd the leader knows it too.
-    wait_for(lambda: all(node["in_sync"] for node in nodes_of(leader)), 60, "three nodes in sync")
+    wait_for(lambda: [node["in_sync"] for node in nodes_of(leader)] == [True] * 3, 60, "three nodes in sync")
     nodes = nodes_of(leader)
     assert sorted((node["role"], node["in_sync"], node["running"]) for node in nodes) == [
         ("follower", True, True),
@@ -316,15 +309,15 @@ def test_nodes_of_two_releases_work_together_and_of_three_do_not(etcd: EtcdServe
         cluster.nodes.append(far)
         wait_for(lambda: "upgrade by one minor release at a time" in far.errors.read_text(), 60, "a refusal")
         far.kill()
-        publisher = Publisher([new.amqp_port])
+        publisher = Publisher([new.amqp_port], "orders")
         publisher.publish(5)
         publisher.close()
         assert cluster.command("transfer").returncode == 0
         wait_for(lambda: new.roles()[-1] == "leader", 60, "the new node's lead")
         cluster.wait_in_sync(2, 60)
-        publisher = Publisher([old.amqp_port])
+        publisher = Publisher([old.amqp_port], "orders")
         publisher.publish(5)
         publisher.close()
-        assert len(drained([old.amqp_port])) == 10
+        assert len(drained([old.amqp_port], "orders")) == 10
     finally:
         cluster.stop()

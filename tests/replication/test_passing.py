@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
 
@@ -19,9 +18,9 @@ pytestmark = pytest.mark.timeout(180)
 LIMITS = ("--strangers-per-address-max", "4", "--http-connection-max", "6")
 
 
-@pytest.fixture
-def follower(tmp_path: Path) -> Iterator[NodeProcess]:
-    cluster = Cluster.new(tmp_path, 2, *LIMITS)
+@pytest.fixture(scope="module")
+def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    cluster = Cluster.new(tmp_path_factory.mktemp("nodes"), 2, *LIMITS)
     try:
         cluster.wait_in_sync(2)
         yield cluster.followers()[0]

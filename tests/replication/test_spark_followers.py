@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,25 +22,15 @@ pytestmark = [
 COUNT = 2000
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster.new(tmp_path, 3)
-    try:
-        cluster.wait_in_sync(3)
-        yield cluster
-    finally:
-        cluster.stop()
-
-
-def options(cluster: Cluster, uri: str = "") -> dict[str, str]:
+def options(cluster: Cluster, stream: str, uri: str = "") -> dict[str, str]:
     uri = uri or f"amqp://guest:guest@{cluster.leader().address}/%2F"
-    return {"uri": uri, "stream": "history", "readFrom": "followers", "minPartitions": "4", "timeout": "20"}
+    return {"uri": uri, "stream": stream, "readFrom": "followers", "minPartitions": "4", "timeout": "20"}
 
 
-def planned(cluster: Cluster) -> tuple[BatchReader, list[RangePartition]]:
+def planned(cluster: Cluster, stream: str) -> tuple[BatchReader, list[RangePartition]]:
     """Once the leader knows of both followers that they serve."""
     found: list[RangePartition] = []
-    reader = BatchReader(read_options(options(cluster), is_streaming=False))
+    reader = BatchReader(read_options(options(cluster, stream), is_streaming=False))
 
     def has_both() -> bool:
         found[:] = [each for each in reader.partitions() if isinstance(each, RangePartition)]
@@ -59,25 +48,25 @@ def rows(batches: list[pa.RecordBatch]) -> dict[int, bytes]:
 HISTORY = {number: message(number) for number in range(COUNT)}
 
 
-def test_tasks_read_from_followers_and_the_leader_delivers_next_to_nothing(cluster: Cluster) -> None:
-    publish(cluster, range(COUNT))
-    reader, partitions = planned(cluster)
+def test_tasks_read_from_followers_and_the_leader_delivers_next_to_nothing(cluster: Cluster, queue: str) -> None:
+    publish(cluster, queue, range(COUNT))
+    reader, partitions = planned(cluster, queue)
     assert {each.port for each in partitions} == {f"127.0.0.1:{node.stream_port}" for node in cluster.followers()}
     assert rows([batch for each in partitions for batch in reader.read(each)]) == HISTORY
-    queue = api(cluster.leader(), "GET", "queues/%2F/history")
+    told = api(cluster.leader(), "GET", f"queues/%2F/{queue}")
     # Only who planned has asked it, for the first message and the last.
-    assert queue["message_stats"]["deliver"] < 100
-    streaming = StreamReader(read_options(options(cluster), is_streaming=True))
-    batch = streaming.partitions({"history": 0}, {"history": COUNT})
+    assert told["message_stats"]["deliver"] < 100
+    streaming = StreamReader(read_options(options(cluster, queue), is_streaming=True))
+    batch = streaming.partitions({queue: 0}, {queue: COUNT})
     assert rows([found for each in batch for found in streaming.read(each)]) == HISTORY
     streaming._forget()
 
 
-def test_a_task_whose_follower_is_gone_goes_on_with_the_next_offset(cluster: Cluster) -> None:
-    publish(cluster, range(COUNT))
-    reader, partitions = planned(cluster)
+def test_a_task_whose_follower_is_gone_goes_on_with_the_next_offset(cluster: Cluster, queue: str) -> None:
+    publish(cluster, queue, range(COUNT))
+    reader, partitions = planned(cluster, queue)
     first, second = cluster.followers()
-    Reader(first.stream_port).close()
+    Reader(first.stream_port, queue).close()
     first.kill()
     found: list[pa.RecordBatch] = []
     for each in partitions:
@@ -92,10 +81,10 @@ def test_a_query_that_speaks_tls_reads_from_followers_that_do(tmp_path: Path) ->
     cluster = Cluster.new(tmp_path, 2, "--stream-tls", "true", *certificates.options("tls"))
     try:
         cluster.wait_in_sync(2)
-        publish(cluster, range(50))
+        publish(cluster, "history", range(50))
         (follower,) = cluster.followers()
         uri = f"amqps://guest:guest@127.0.0.1:{cluster.leader().tls_port}/%2F?cacertfile={certificates.ca}"
-        secure = BatchReader(read_options(options(cluster, uri), is_streaming=False))
+        secure = BatchReader(read_options(options(cluster, "history", uri), is_streaming=False))
 
         def partitions(reader: BatchReader) -> list[RangePartition]:
             return [each for each in reader.partitions() if isinstance(each, RangePartition)]
@@ -105,7 +94,7 @@ def test_a_query_that_speaks_tls_reads_from_followers_that_do(tmp_path: Path) ->
         found = rows([batch for each in partitions(secure) for batch in secure.read(each)])
         assert found == {number: message(number) for number in range(50)}
         # Who speaks in the clear is not sent there.
-        plain = BatchReader(read_options(options(cluster), is_streaming=False))
+        plain = BatchReader(read_options(options(cluster, "history"), is_streaming=False))
         assert {each.port for each in partitions(plain)} == {""}
     finally:
         cluster.stop()

@@ -267,14 +267,16 @@ def test_a_connection_that_is_closed_leaves_no_object_of_the_server(warren_broke
     connect(warren_broker).close()
     wait_for_connections(warren_broker, 0)
     gc.collect()
+    # Of brokers that other tests share, and that run on.
+    before = transports()
     gc.disable()
     try:
         for _ in range(20):
             connect(warren_broker).close()
         deadline = time.monotonic() + 60
-        while transports() > 0 and time.monotonic() < deadline:
+        while transports() > before and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert transports() == 0
+        assert transports() <= before
     finally:
         gc.enable()
 

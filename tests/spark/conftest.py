@@ -1,7 +1,7 @@
 """One Spark session and one RabbitMQ for all tests that ask for them.
 
-Most tests here call readers and writers themselves and start neither. Those that do are marked `spark`: `make test`
-runs them once, in a pass of their own (make test-spark).
+Most tests here call readers and writers themselves and start neither. Those that do are marked `spark`, and are run
+once: on the installed package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def rabbitmq() -> Iterator[BrokerUnderTest]:
     if server_script() is None:
         pytest.skip("rabbitmq-server is not installed")
@@ -29,7 +29,7 @@ def rabbitmq() -> Iterator[BrokerUnderTest]:
         yield BrokerUnderTest(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F", is_warren=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def warren(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerUnderTest]:
     with Broker(data_dir=str(tmp_path_factory.mktemp("warren"))) as broker:
         yield BrokerUnderTest(broker.url, is_warren=True)
@@ -43,7 +43,7 @@ def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     from warren.spark import session
 

@@ -10,7 +10,7 @@ from tests.spark.broker_under_test import BrokerUnderTest
 from warren import Broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served() -> Iterator[Broker]:
     with Broker(http=True) as running:
         yield running
