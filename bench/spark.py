@@ -107,11 +107,11 @@ def broker(folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-def fill(uri: str, size: int, rows: int) -> str:
-    """A stream with so many persistent messages."""
-    name = f"stream-{size}"
+def fill(uri: str, size: int, rows: int, kind: str = "stream") -> str:
+    """A queue of that type with so many persistent messages."""
+    name = f"{kind}-{size}"
     with open_client(parse_uri(uri), TIMEOUT) as client:
-        arguments = {"x-queue-type": Field("S", "stream")}
+        arguments = {"x-queue-type": Field("S", kind)}
         client.call(QueueDeclare(queue=name, durable=True, arguments=arguments), QueueDeclareOk)
         publisher = ConfirmedPublisher(client, WINDOW, lambda method, content: None)
         publish = frame_of(BasicPublish(exchange="", routing_key=name))

@@ -17,6 +17,11 @@ KINDS: Final = (
     "opens at once",
     "shows uncommitted",
     "tells unsynced",
+    "forgets counts",
+    "notes no counts",
+    "tells counts at once",
+    "forgets deliveries",
+    "resumes anybody",
 )
 _on = [""]
 

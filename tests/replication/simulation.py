@@ -3,11 +3,12 @@
     python -m tests.replication.simulation --seeds 200000 [--from SEED] [--break NAME]
 
 Every node is the product's own state machines on a simulated disk, and its leader a real store. Faults come by chance:
-power cuts and kills, connections that break or fall silent, requests to etcd that are lost, late, or carried out
-without an answer, leases that end too early, processes that stop and go on. Then all is quiet, and everything must be
-live again. Checked: nothing confirmed is lost, nothing settled comes back, no message came back less often than was
-told before, no queue that was answered for is missing, no stream offset ever means two messages, whether the leader or
-a follower shows it, no two leaders confirm at the same time.
+power cuts and kills, leaders that hand over, connections that break or fall silent, requests to etcd that are lost,
+late, or carried out without an answer, leases that end too early, processes that stop and go on. Then all is quiet, and
+everything must be live again. Checked: nothing confirmed is lost, nothing settled comes back, no message came back less
+often than was told before, none that was delivered comes again as if for the first time, no queue that was answered for
+is missing, no stream offset ever means two messages, whether the leader or a follower shows it, no two leaders confirm
+at the same time.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.store.stored_world import body_in, message_of
 from warren.amqp.fields import table_of
 from warren.broker.node import Node
 from warren.broker.operate import definitions
+from warren.broker.queue.entry import Entry
 from warren.broker.queue.outcome import TAKEN
 from warren.broker.settings import Settings
 from warren.broker.stream.stream import Stream
@@ -48,7 +50,7 @@ from warren.replication.files import copy_differences
 from warren.replication.follower import Fenced, Follower
 from warren.replication.leader import Link, Replicas
 from warren.replication.messages import Garbled, PeerMessage
-from warren.replication.ops import Window
+from warren.replication.ops import OpMoment, Window
 from warren.store.chores import SyncJob
 from warren.store.damage import damaged_parts
 from warren.store.definitions_recovery import recover_definitions
@@ -178,8 +180,9 @@ class Ledger:
         # Acknowledged by a consumer; of some of them a later answer says that it is durable.
         self.settled: set[str] = set()
         self.settled_for_good: set[str] = set()
-        # How often a message came back, as a consumer was told.
+        # How often a message came back, as a consumer was told; and those that were delivered at all.
         self.returns: dict[str, int] = {}
+        self.delivered: set[str] = set()
         self.declared: set[str] = set()
         self.offsets: dict[int, str] = {}
         self.shown_on_followers = 0
@@ -193,9 +196,13 @@ class Ledger:
             self.epoch = epoch
         self.confirmed.update(bodies)
 
-    def counts(self, where: str, body: str, returns: int) -> None:
-        if returns < self.returns.get(body, 0):
-            raise Violation(f"{body} came back {self.returns[body]} times, and on {where} {returns}")
+    def delivers(self, where: str, entry: Entry) -> str:
+        body = body_in(entry).rstrip(".")
+        if entry.returns < self.returns.get(body, 0):
+            raise Violation(f"{body} came back {self.returns[body]} times, and on {where} {entry.returns}")
+        if body in self.delivered and not entry.redelivered:
+            raise Violation(f"{body} was delivered, and comes on {where} as if for the first time")
+        return body
 
     def shows_on_follower(self, offset: int, body: str) -> None:
         self.shown_on_followers += 1
@@ -214,9 +221,18 @@ class Leading:
         self.epoch = epoch
         world = node.world
         assert node.member.view is not None
-        self.replicas = Replicas(node.uuid, epoch, set(node.member.view.members), Window(world.window_bytes))
-        self.disk = ReplicatedDisk(node.disk, self.replicas.window)
+        members, window = set(node.member.view.members), Window(world.window_bytes)
+        self.replicas = Replicas(node.uuid, epoch, members, window, node.moment)
+        node.moment = None
+        self.disk = ReplicatedDisk(node.disk, window)
         self.store = recover(self.disk, 1024)
+        self.store.is_mirrored = True
+        if sabotage.is_on("forgets counts"):
+            for lane in self.store.unclaimed.lanes.values():
+                lane.returned = {}
+        if sabotage.is_on("forgets deliveries"):
+            for lane in self.store.unclaimed.lanes.values():
+                lane.watermark = 0
         rows = recover_definitions(self.store, [])
         assert self.store.definitions is not None
         self.store.definitions.fold_at = 600
@@ -237,6 +253,9 @@ class Leading:
         self.connections: list[Connection] = []
         # The offset of the stream's first message that nobody was shown in this epoch.
         self.shown_up_to = 0
+        # It hands over: nobody is served any more, and when all is durable its store is closed.
+        self.is_leaving = False
+        self.is_closed = False
         self.declare("q0")
         self.declare("q1", {"x-queue-type": "quorum", "x-delivery-limit": -1})
         self.declare(STREAM, {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 500})
@@ -276,13 +295,15 @@ class Leading:
             entry = queue.get()
             if entry is not None:
                 queue.hold(entry)
-                body = body_in(entry).rstrip(".")
+                body = world.ledger.delivers(self.node.uuid, entry)
                 if body in world.ledger.settled_for_good:
                     raise Violation(f"{body} was settled and comes back")
-                world.ledger.counts(self.node.uuid, body, entry.returns)
+                self.waiting.append((self.store.position, "delivered", body))
                 if queue.type == "quorum" and random.random() < 0.3:
                     queue.requeue([entry])
                     self.waiting.append((self.store.position, "returned", f"{body} {entry.returns}"))
+                    if sabotage.is_on("tells counts at once"):
+                        world.ledger.returns[body] = int(entry.returns)
                     return
                 queue.ack(entry)
                 world.ledger.settled.add(body)
@@ -292,6 +313,8 @@ class Leading:
 
     def work(self) -> None:
         """A turn, and what the thread that syncs does."""
+        if sabotage.is_on("notes no counts"):
+            self.store.pending.returned.clear()
         self.store.write()
         self.pump()
         if self.replicas.committed() >= self.opens_at:
@@ -340,6 +363,8 @@ class Leading:
                 ledger.settled_for_good.add(name)
             elif what == "declared":
                 ledger.declared.add(name)
+            elif what == "delivered":
+                ledger.delivered.add(name)
             elif what == "returned":
                 body, returns = name.split()
                 ledger.returns[body] = max(int(returns), ledger.returns.get(body, 0))
@@ -358,16 +383,30 @@ class Leading:
         self.shown_up_to = int(cursor.next_offset)
         cursor.close()
 
+    def leave(self) -> bool:
+        """A turn of one that hands over: as much as is left to do. True when the place is free."""
+        if not self.is_closed:
+            self.work()
+            if self.is_synced():
+                self.store.close()
+                self.is_closed = True
+        self.pump()
+        if self.is_closed and self.replicas.committed() >= self.replicas.window.last:
+            self.node.resign(OpMoment(self.epoch, self.replicas.window.last))
+            return True
+        return False
+
     # -- followers -------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
         for connection in self.connections:
             connection.pump()
 
+    def is_synced(self) -> bool:
+        return self.job is None and self.store.position == self.store.synced and not self.store.has_work()
+
     def shown(self) -> int:
-        store = self.store
-        is_synced = self.job is None and store.position == store.synced and not store.has_work()
-        return self.replicas.shown(self.is_open and (is_synced or sabotage.is_on("tells unsynced")))
+        return self.replicas.shown(self.is_open and (self.is_synced() or sabotage.is_on("tells unsynced")))
 
     def tick(self) -> None:
         heartbeat = messages.numbers(messages.HEARTBEAT, self.epoch, self.shown())
@@ -392,7 +431,7 @@ class Connection:
         self.node = follower
         self.leader_life = leading.node.life
         self.follower_life = follower.life
-        self.machine = Follower(follower.disk, follower.uuid, follower.memory)
+        self.machine = Follower(follower.disk, follower.uuid, follower.memory, follower.moment)
         self.reader = FollowerReader(follower.disk, STREAM, follower.world.ledger.shows_on_follower)
         self.link: Link | None = None
         self.is_open = True
@@ -468,13 +507,19 @@ class Connection:
             return
         replicas, now = leading.replicas, leading.node.now()
         if message.kind == messages.HELLO:
-            uuid, epoch = messages.read_hello(message.payload)
+            uuid, epoch, moment = messages.read_hello(message.payload)
             if epoch > leading.epoch:
                 leading.node.member.hurry()
                 self.close()
                 return
             self.link = replicas.connected(uuid, now)
-            self._begin_copy()
+            if replicas.can_resume(moment) or (moment is not None and sabotage.is_on("resumes anybody")):
+                self.to_follower(messages.resume(leading.epoch, leading.disk.first_files))
+                replicas.caught_up(self.link, 0)
+                self.node.world.resumed += 1
+                self.pump()
+            else:
+                self._begin_copy()
         elif message.kind == messages.HAVE and self.link is not None:
             have = messages.read_have(message.payload)
             damage_in = partial(damaged_parts, leading.disk)
@@ -515,6 +560,7 @@ class Connection:
         self.is_open = False
         if self.node.connection is self:
             self.node.connection = None
+            self.node.moment = self.machine.moment
         if self in self.leading.connections:
             self.leading.connections.remove(self)
         if self.link is not None:
@@ -527,6 +573,8 @@ class SimNode:
         self.uuid = uuid
         self.disk = sabotage.new_disk()
         self.memory = NodeMemory()
+        # Of which its files are, as long as the process lives.
+        self.moment: OpMoment | None = None
         self.life = 0
         self.is_up = False
         self.paused_until = 0
@@ -553,7 +601,17 @@ class SimNode:
         self.paused_until = 0
         self._drop_connections()
         self.leading = None
+        self.moment = None
         self.disk = sabotage.same_kind(cut(self.disk))
+
+    def resign(self, moment: OpMoment) -> None:
+        """It has handed over, and goes on with the files as they are."""
+        if self.world.reaches_etcd(self):
+            self.world.etcd.revoke(self.lease)
+        self._drop_connections()
+        self.leading = None
+        self.moment = moment
+        self.start()
 
     def _drop_connections(self) -> None:
         if self.connection is not None:
@@ -579,9 +637,13 @@ class SimNode:
         self.ask_etcd()
         if self.leading is not None:
             if self.member.may_speak(self.now()) or sabotage.is_on("speaks for ever"):
-                for _ in range(self.world.random.randrange(3) if self.leading.is_open else 0):
-                    self.leading.client_step()
-                self.leading.work()
+                if self.leading.is_leaving:
+                    if self.leading.leave():
+                        return
+                else:
+                    for _ in range(self.world.random.randrange(3) if self.leading.is_open else 0):
+                        self.leading.client_step()
+                    self.leading.work()
             self.leading.tick()
         else:
             self.follow()
@@ -677,6 +739,8 @@ class World:
         self.ledger = Ledger()
         self.count = 0
         self.failovers = 0
+        # How often a follower needed no copy.
+        self.resumed = 0
         self._leases = 0
         self.window_bytes = self.random.choice((2_000, 20_000, 1_000_000))
         self.cut: set[frozenset[str]] = set()
@@ -711,7 +775,7 @@ class World:
         leaders = [one for one in self.nodes.values() if one.leading is not None]
         if leaders and self.random.random() < 0.5:
             node = self.random.choice(leaders)
-        kind = self.random.choice(("kill", "power", "power", "cut", "etcd", "pause", "break", "lease"))
+        kind = self.random.choice(("kill", "power", "power", "cut", "etcd", "pause", "break", "lease", "hand over"))
         length = self.random.randint(50, 3 * TTL)
         if kind in ("kill", "power") and node.is_up:
             lost = kind == "power"
@@ -730,6 +794,10 @@ class World:
             node.connection.close()
         elif kind == "lease" and self.etcd.leader is not None:
             self.etcd.revoke(self.etcd.leader.lease)
+        elif kind == "hand over" and leaders:
+            for one in leaders:
+                if one.leading is not None:
+                    one.leading.is_leaving = True
 
     # -- the story -------------------------------------------------------------------------------------------------
 
@@ -786,9 +854,7 @@ class World:
             queue = queues[name]
             while (entry := queue.get()) is not None:
                 queue.hold(entry)
-                body = body_in(entry).rstrip(".")
-                found.add(body)
-                self.ledger.counts(node.uuid, body, entry.returns)
+                found.add(self.ledger.delivers(node.uuid, entry))
         confirmed = {body for body in self.ledger.confirmed if body.startswith("m")}
         lost = confirmed - found - self.ledger.settled
         if lost:

@@ -165,6 +165,38 @@ def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_
     assert publisher.confirmed <= {number for number, _ in drained([second.amqp_port], queue)}
 
 
+def ways_to_follow(leader: NodeProcess, start: int) -> list[bool]:
+    """Of those who came to follow it, as it told from there on: whether they had all that it had."""
+    lines = [line for line in leader.errors.read_text()[start:].splitlines() if " follows" in line]
+    return [line.endswith("has all files as this node found them") for line in lines]
+
+
+def test_who_has_what_the_next_leader_begins_with_copies_nothing(cluster: Cluster) -> None:
+    first = cluster.leader()
+    publisher = Publisher([node.amqp_port for node in cluster.nodes])
+    publisher.publish(200)
+    assert cluster.command("transfer").returncode == 0
+    wait_for(lambda: cluster.leader() is not first, 60, "another leader")
+    second = cluster.leader()
+    wait_for(lambda: len(ways_to_follow(second, 0)) == 2, 60, "two followers")
+    assert ways_to_follow(second, 0) == [True, True]
+    cluster.wait_in_sync(3)
+    publisher.publish(200)
+    said = {node: len(node.errors.read_text()) for node in cluster.nodes}
+    # One that was stopped is another process when it comes back, and has to show what it has.
+    assert second.terminate() == 0
+    publisher.publish(200)
+    publisher.close()
+    third = cluster.leader()
+    assert third is not second
+    wait_for(lambda: len(ways_to_follow(third, said[third])) == 1, 60, "a follower")
+    second.start()
+    wait_for(lambda: len(ways_to_follow(third, said[third])) == 2, 60, "two followers")
+    assert ways_to_follow(third, said[third]) == [True, False]
+    cluster.wait_in_sync(3)
+    assert publisher.confirmed <= {number for number, _ in drained([first.amqp_port])}
+
+
 def api(node: NodeProcess, path: str) -> object:
     request = urllib.request.Request(f"http://127.0.0.1:{node.http_port}{path}")
     request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")

@@ -15,8 +15,9 @@ from warren.replication import messages
 from warren.replication.disk import ReplicatedDisk
 from warren.replication.files import copy_differences
 from warren.replication.follower import Fenced, Follower
+from warren.replication.leader import Replicas
 from warren.replication.messages import BLOCK, Garbled, PeerMessage, Splitter
-from warren.replication.ops import CREATE, Op, Window, decode_ops
+from warren.replication.ops import CREATE, Op, OpMoment, Window, decode_ops
 from warren.store.damage import damaged_parts
 from warren.store.definitions_recovery import recover_definitions
 
@@ -44,6 +45,9 @@ class Pair:
             self.follower.receive(part)
         self.follower.receive(PeerMessage(messages.CAUGHT_UP))
         return sum(len(part.payload) for part in parts if part.kind == messages.DATA)
+
+    def moment(self) -> OpMoment | None:
+        return self.follower.moment
 
     def follow(self) -> None:
         while self.follower.done < self.window.last:
@@ -157,6 +161,73 @@ def test_what_is_damaged_on_the_leader_is_not_sent_over_what_is_whole(ending: st
     pair = Pair(SimulatedDisk(whole), SimulatedDisk({**whole, name: bytes(rotten)}))
     pair.copy()
     assert pair.files.lose_all().files() == whole
+
+
+class LazyDisk(SimulatedDisk):
+    def read(self, handle: int, size: int, offset: int) -> bytes:
+        raise AssertionError("nothing has to be read")
+
+
+def resumed(pair: Pair) -> Pair:
+    """The next epoch, in which the follower leads and the leader, which has closed its files, follows."""
+    follower = Pair(pair.files, LazyDisk(pair.leader.files()))
+    follower.follower = Follower(follower.files, "l", pair.memory, OpMoment(EPOCH, pair.window.last))
+    return follower
+
+
+def test_one_whose_files_are_of_the_moment_that_the_leader_began_with_needs_nothing_but_ops() -> None:
+    pair = Pair(SimulatedDisk({"f": b"x" * (BLOCK + 1)}), SimulatedDisk())
+    pair.copy()
+    assert len(pair.follower.acknowledgement()) == 1
+    assert pair.moment() == OpMoment(EPOCH, 0)
+    handle = pair.disk.create("g", 100)
+    pair.disk.append(handle, b"abc")
+    pair.follower.receive(messages.ops(pair.window.after(0, 1000)))
+    # Not before it is durable.
+    assert pair.moment() is None
+    pair.follow()
+    moment = pair.moment()
+    assert moment == OpMoment(EPOCH, pair.window.last)
+    again = resumed(pair)
+    replicas = Replicas("f", EPOCH + 1, set(), again.window, moment)
+    assert messages.read_hello(again.follower.greeting().payload) == ("l", EPOCH, moment)
+    assert replicas.can_resume(moment)
+    assert not replicas.can_resume(OpMoment(EPOCH, moment.op - 1))
+    assert not replicas.can_resume(OpMoment(EPOCH - 1, moment.op))
+    assert not replicas.can_resume(None)
+    handle = again.disk.open("g")
+    again.disk.truncate(handle, 3)
+    again.disk.close(handle)
+    (answer,) = again.follower.receive(messages.resume(EPOCH + 1, again.disk.first_files))
+    assert messages.read_numbers(answer.payload) == (EPOCH + 1, 0)
+    assert (pair.memory.epoch, pair.memory.is_copying) == (EPOCH + 1, False)
+    while again.follower.done < again.window.last:
+        again.follower.receive(messages.ops(again.window.after(again.follower.done, 1000)))
+    again.follower.sync()
+    assert again.files.lose_all().files() == pair.files.files() == {"f": b"x" * (BLOCK + 1), "g": b"abc"}
+    assert again.follower.moment == OpMoment(EPOCH + 1, again.window.last)
+
+
+def test_ops_that_are_forgotten_cannot_be_gone_on_with() -> None:
+    window = Window(1000)
+    replicas = Replicas("me", EPOCH, set(), window, OpMoment(3, 4))
+    assert replicas.can_resume(OpMoment(3, 4))
+    for _ in range(100):
+        window.add(CREATE, "f")
+    assert not replicas.can_resume(OpMoment(3, 4))
+
+
+def test_files_that_are_no_others_by_name_only_are_not_gone_on_with() -> None:
+    pair = Pair(SimulatedDisk({"f": b"x"}), SimulatedDisk())
+    pair.copy()
+    for files in ({"f": 1, "g": 0}, {}):
+        again = resumed(pair)
+        with pytest.raises(Garbled):
+            again.follower.receive(messages.resume(EPOCH + 1, files))
+        # It is compared when it calls again.
+        assert again.follower.moment is None
+    with pytest.raises(Garbled):
+        Follower(SimulatedDisk({"f": b"x"}), "f", NodeMemory()).receive(messages.resume(EPOCH, {"f": 1}))
 
 
 def test_a_leader_of_an_older_epoch_is_not_followed() -> None:

@@ -24,7 +24,7 @@ def restored() -> Iterator[None]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_that_was_promised_is_lost_whatever_fails(part: int) -> None:
-    confirmed = failovers = shown = returned = 0
+    confirmed = failovers = shown = returned = resumed = 0
     for seed in range(part, SEEDS, PARTS):
         try:
             world = run_seed(seed)
@@ -34,12 +34,14 @@ def test_nothing_that_was_promised_is_lost_whatever_fails(part: int) -> None:
         failovers += world.failovers
         shown += world.ledger.shown_on_followers
         returned += len(world.ledger.returns)
+        resumed += world.resumed
     # Otherwise nothing happened that could go wrong.
     stories = SEEDS // PARTS
     assert confirmed > 20 * stories
     assert failovers > 2 * stories
     assert shown > 20 * stories
     assert returned > stories
+    assert resumed > stories // 4
 
 
 @pytest.mark.long

@@ -17,7 +17,16 @@ from warren.errors import WarrenError
 from warren.server.etcd import Etcd
 from warren.server.folder import DataFolder
 from warren.server.identity import FILE_NAME, Identity
-from warren.server.membership import LEADER, MEMBERS_KEY, SECRET, TRANSFER, initialise, nodes_of, view_of
+from warren.server.membership import (
+    LEADER,
+    MEMBERS_KEY,
+    SECRET,
+    TRANSFER,
+    initialise,
+    nodes_of,
+    transfer_value,
+    view_of,
+)
 from warren.server.tls import etcd_context_of
 
 _SECONDS: Final = 5.0
@@ -121,7 +130,7 @@ def transfer(config: Config, node: str, as_json: bool) -> None:
         raise WarrenError(f"{node} is not in sync: {', '.join(sorted(view.members))} are")
     if view.members == {view.leader.uuid}:
         raise WarrenError("only the leader is in sync: nobody could take over")
-    client.put(TRANSFER, {"to": node})
+    client.put(TRANSFER, transfer_value(node, view.leader.uuid))
     _say(as_json, {"asked": node or "anybody"}, f"{view.leader.uuid} is asked to hand over to {node or 'another node'}")
 
 

@@ -13,10 +13,11 @@ from typing import Any, Final
 from warren.config import Config
 from warren.errors import WarrenError
 from warren.replication.election import Member, Request, Role
+from warren.replication.ops import OpMoment
 from warren.server.etcd import Etcd, EtcdError
 from warren.server.identity import Identity
 from warren.server.leadership import now_ms
-from warren.server.membership import Desk
+from warren.server.membership import TRANSFER, Desk, transfer_value
 from warren.server.peers import Whereabouts
 from warren.server.soundness import damage_in
 from warren.server.tls import etcd_context_of, reload_etcd
@@ -27,6 +28,8 @@ log = logging.getLogger("warren.cluster")
 _DISK_PATIENCE: Final = 5.0
 # In which one that has just resigned, or is not the one that an operator wants, leaves the place to others.
 _HOLD_BACK: Final = 3.0
+# For which a look at the files holds that was made before the leader went.
+_READY: Final = 10.0
 # Between two looks for a process of the same name.
 _AGAIN: Final = 0.25
 
@@ -47,6 +50,9 @@ class Candidacy:
         self._is_sound: bool | None = None
         # How often the files may have become others.
         self._copies = 0
+        # The epoch in which they were looked at while its leader still led, and when.
+        self._ready_for = 0
+        self._ready_at = 0.0
         # What etcd said last when it did not answer.
         self._trouble = ""
         # Kept, for the loop would let go of it.
@@ -144,8 +150,13 @@ class Candidacy:
     def give_back_lease(self) -> asyncio.Future[None]:
         return self._loop.run_in_executor(self._threads, self.desk.give_back_lease)
 
-    async def forget(self, key: str) -> None:
-        await self._loop.run_in_executor(self._threads, self.desk.etcd.delete, key)
+    async def wish_for_another(self) -> None:
+        wish = transfer_value("", self._identity.uuid)
+        await self._loop.run_in_executor(self._threads, self.desk.etcd.put, TRANSFER, wish)
+        self.member.hurry()
+
+    async def wish_granted(self) -> None:
+        await self._loop.run_in_executor(self._threads, self.desk.etcd.delete, TRANSFER)
         self.member.hurry()
 
     async def close(self) -> None:
@@ -178,9 +189,41 @@ class Candidacy:
         self._look_for_damage()
         return self._is_sound is True
 
-    def files_changed(self) -> None:
+    def files_changed(self, moment: OpMoment | None) -> None:
+        """They are of that moment now. Since they were last looked at, they may have become others."""
         self._copies += 1
-        self._is_sound = None
+        is_ready = moment is not None and moment.epoch == self._ready_for
+        self._is_sound = True if is_ready and time.monotonic() - self._ready_at < _READY else None
+
+    def make_ready(self) -> None:
+        """It follows. If another is to lead, look for damage now: nobody is served while the next leader does."""
+        view, uuid = self.member.view, self._identity.uuid
+        if view is None or view.leader is None:
+            return
+        epoch, is_wanted = view.leader.epoch, view.transfer in ("", uuid) and uuid in view.members
+        if self._ready_for == epoch:
+            if time.monotonic() - self._ready_at >= _READY:
+                # Nothing came of it.
+                self._is_ready_for(0)
+        elif is_wanted and not self._identity.is_copying and self._looking is None:
+            self._looking = self._loop.run_in_executor(None, damage_in, self._messages)
+            self._looking.add_done_callback(lambda found: self._looked_ahead(found, epoch))
+
+    def _looked_ahead(self, found: asyncio.Future[list[str]], epoch: int) -> None:
+        self._looking = None
+        # Otherwise once more: files come and go meanwhile, which may have looked like damage.
+        if not found.cancelled() and not found.result():
+            self._is_ready_for(epoch)
+
+    def _is_ready_for(self, epoch: int) -> None:
+        self._ready_for, self._ready_at = epoch, time.monotonic()
+        self.tell({"ready": epoch})
+        self.member.hurry()
+
+    def is_ready(self, uuid: str, epoch: int) -> bool:
+        """Whether that node has told that it can lead after this epoch."""
+        entry = (self.desk.keys or {}).get(f"members/{uuid}")
+        return entry is not None and entry["value"].get("ready") == epoch
 
     def leader_lost(self) -> None:
         view = self.member.view

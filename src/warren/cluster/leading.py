@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final
 
 from warren.assembly import Assembly
@@ -11,18 +12,20 @@ from warren.cluster.candidacy import Candidacy
 from warren.config import Config
 from warren.errors import WarrenError
 from warren.replication.election import Role
+from warren.replication.ops import OpMoment
 from warren.server.etcd import EtcdError
 from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, now_ms
 from warren.server.life import DRAIN_SECONDS
-from warren.server.membership import TRANSFER, nodes_of
+from warren.server.membership import nodes_of
 from warren.server.origin import ClientOrigin
 from warren.server.pacemaker import Pacemaker
 from warren.server.passwords import Passwords
 
 log = logging.getLogger("warren.cluster")
 
-# Seconds that followers have to take the last of it.
+# Seconds that a successor has to make ready while this node still serves, and followers to take the last of it.
+_READY: Final = 5.0
 _HAND_OVER: Final = 2.0
 # And clients to answer that they were told to go, where another is to serve them: nobody is served meanwhile.
 _FAREWELL: Final = 0.25
@@ -38,10 +41,16 @@ class Leading:
         self._passwords = Passwords()
         self.assembly: Assembly | None = None
         self.leadership: Leadership | None = None
+        # Of which moment it left the files when it last handed over.
+        self.ended_at: OpMoment | None = None
         self._ticked_at = 0
+        # When it was first asked to hand over; 0 while nobody does.
+        self._asked_at = 0
+        # Of one that is to stop: another is ready to lead.
+        self._can_stop: asyncio.Event | None = None
 
-    async def begin(self) -> bool:
-        """False when the lead was lost before anybody was served."""
+    async def begin(self, moment: OpMoment | None) -> bool:
+        """With files of that moment. False when the lead was lost before anybody was served."""
         candidacy, member = self._candidacy, self._candidacy.member
         if member.epoch > self._identity.epoch:
             self._identity.remember_epoch(member.epoch)
@@ -56,7 +65,7 @@ class Leading:
             return False
         log.info("elected in epoch %d", member.epoch)
         loop = asyncio.get_running_loop()
-        leadership = self.leadership = Leadership(member, set(member.view.members), candidacy.present(), loop)
+        leadership = self.leadership = Leadership(member, set(member.view.members), candidacy.present(), moment, loop)
         assembly = Assembly(self._config, self._passwords, leadership, self._nodes)
         every = self._config.lease_seconds / 3
         pacemaker = Pacemaker(candidacy.new_etcd(), candidacy.desk.lease, every, leadership.is_recovered)
@@ -91,6 +100,8 @@ class Leading:
         leadership = self.leadership
         if leadership is None or self.assembly is None:
             return True
+        if self._can_stop is not None and self._is_any_ready(leadership.replicas.members):
+            self._can_stop.set()
         if now_ms() - self._ticked_at < HEARTBEAT_MS:
             leadership.tell_committed()
             return True
@@ -109,7 +120,7 @@ class Leading:
             node.stream_ports, node.stream_tls_ports = ports, tls_ports
             node.greetings.clear()
         view = self._candidacy.member.view
-        if view is None or view.transfer is None:
+        if self._can_stop is not None or view is None or view.transfer is None:
             return True
         try:
             return not await self._transfer(view.transfer, replicas.members)
@@ -120,13 +131,18 @@ class Leading:
 
     async def _transfer(self, to: str, members: set[str]) -> bool:
         others = members - {self._identity.uuid}
-        is_possible = to in others if to else bool(others)
-        if not to or not is_possible:
+        candidates = others & {to} if to else others
+        self._asked_at = self._asked_at or now_ms()
+        has_time = now_ms() - self._asked_at < _READY * 1000
+        if candidates and has_time and not self._is_any_ready(candidates):
+            return False
+        self._asked_at = 0
+        if not to or not candidates:
             # One for a certain node stays until that one leads, so that others leave the place to it.
-            await self._candidacy.forget(TRANSFER)
+            await self._candidacy.wish_granted()
         if to == self._identity.uuid:
             return False
-        if not is_possible:
+        if not candidates:
             log.warning("%s is not in sync, so this node goes on leading", to or "nobody else")
             return False
         await self.hand_over()
@@ -134,14 +150,42 @@ class Leading:
         self._candidacy.begin_anew()
         return True
 
+    def _is_any_ready(self, candidates: set[str]) -> bool:
+        """To lead at once when this one has gone."""
+        assert self.leadership is not None
+        self._candidacy.member.hurry()
+        return any(self._candidacy.is_ready(uuid, self.leadership.replicas.epoch) for uuid in candidates)
+
+    async def find_successor(self) -> None:
+        """Before it stops, while it is served here as ever: one that can lead at once, if there is any."""
+        member = self._candidacy.member
+        if self.leadership is None or self.assembly is None or member.view is None:
+            return
+        if self.leadership.replicas.members == {self._identity.uuid}:
+            return
+        self._can_stop = asyncio.Event()
+        is_wished = member.view.transfer is not None
+        try:
+            if not is_wished:
+                await self._candidacy.wish_for_another()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._can_stop.wait(), _READY)
+            if not is_wished:
+                await self._candidacy.wish_granted()
+        except EtcdError as error:
+            log.warning("%s", error)
+
     async def hand_over(self) -> None:
         """In order: clients are told, everything is everywhere, then the place is free."""
         assembly, leadership = self.assembly, self.leadership
+        self.ended_at = None
         if assembly is None or leadership is None:
             return
         view = self._candidacy.member.view
         has_successor = view is not None and len(view.members) > 1
         await assembly.stop(_FAREWELL if has_successor else DRAIN_SECONDS)
+        if assembly.server.is_whole():
+            self.ended_at = leadership.moment()
         leadership.pump()
         await leadership.wait_mirrored(_HAND_OVER)
         self._candidacy.member.resign()
@@ -163,7 +207,7 @@ class Leading:
         failure = assembly.server.failure.result() if assembly.server.failure.done() else None
         if isinstance(failure, OSError):
             raise WarrenError(f"the data folder failed: {failure}") from failure
-        self._candidacy.files_changed()
+        self._candidacy.files_changed(None)
         self._candidacy.begin_anew()
 
     def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:

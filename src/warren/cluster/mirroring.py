@@ -13,6 +13,7 @@ from typing import Final
 from warren.assembly import preload
 from warren.cluster.candidacy import Candidacy
 from warren.config import Config
+from warren.replication.ops import OpMoment
 from warren.server.following import Following
 from warren.server.identity import Identity
 from warren.server.passing import Passage
@@ -42,6 +43,8 @@ class Mirroring:
         self._passage: Passage | None = None
         self._following: Following | None = None
         self._followed_at = 0.0
+        # Of which the files are while nobody writes them.
+        self.moment: OpMoment | None = None
         # Why it does not follow the leader that there is.
         self._obstacle = ""
         self._reading = StreamReading(config, messages)
@@ -74,6 +77,8 @@ class Mirroring:
         if self._following is not None and self._following.leader.process != leader.process:
             self._following.stop()
             return True
+        if self._following is not None and self._following.machine.is_streaming:
+            candidacy.make_ready()
         obstacle = leader.obstacle(self._tls is not None)
         if obstacle != self._obstacle:
             self._obstacle = obstacle
@@ -83,7 +88,15 @@ class Mirroring:
             self._followed_at = time.monotonic()
             identity, secret = self._identity, candidacy.desk.secret
             self._following = Following(
-                leader, secret, identity.uuid, identity, self._messages, self._ended, self._committed, calling
+                leader,
+                secret,
+                identity.uuid,
+                identity,
+                self.moment,
+                self._messages,
+                self._ended,
+                self._committed,
+                calling,
             )
         return True
 
@@ -105,12 +118,13 @@ class Mirroring:
         if self._following is not following:
             return
         self._following = None
+        self.moment = following.machine.moment
         # Before another is called: what follows may change files that are read.
         self._reading.close("the leader of this follower is gone")
         if following.is_refused:
             self._followed_at = time.monotonic() + _REFUSED
         if following.has_begun:
-            self._candidacy.files_changed()
+            self._candidacy.files_changed(self.moment)
         self._candidacy.leader_lost()
 
     async def stop(self) -> None:
@@ -120,6 +134,7 @@ class Mirroring:
             following.stop()
             while following.has_begun and not await self._loop.run_in_executor(None, following.join, 1.0):
                 log.warning("the disk does not answer: waiting for it")
+            self.moment = following.machine.moment
         passage, self._passage = self._passage, None
         if passage is not None:
             await passage.close()

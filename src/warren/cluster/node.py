@@ -118,6 +118,8 @@ class ClusterNode:
 
     async def stop(self) -> None:
         if self._task is not None:
+            if not self._task.done():
+                await self._leading.find_successor()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._candidacy is not None:
@@ -140,6 +142,7 @@ class ClusterNode:
                 candidacy.ask(self._mirroring.is_copying(), self._leading.disk_stall())
                 await self._look_after_role(candidacy)
                 if not await self._leading.tick():
+                    self._mirroring.moment = self._leading.ended_at
                     self._became("follower")
                 await asyncio.sleep(_TICK)
         except asyncio.CancelledError:
@@ -155,7 +158,8 @@ class ClusterNode:
         role, is_leading = candidacy.member.role, self._leading.assembly is not None
         if role is Role.LEADER and not is_leading:
             await self._mirroring.stop()
-            if await self._leading.begin():
+            moment, self._mirroring.moment = self._mirroring.moment, None
+            if await self._leading.begin(moment):
                 self._became("leader")
         elif is_leading and (role is not Role.LEADER or self._leading.has_failed()):
             await self._leading.stop()

@@ -24,6 +24,8 @@ class ReplicatedDisk:
         self._names: dict[int, str] = {}
         # Written of the files that were created here: they have room behind it.
         self._sizes: dict[str, int] = {}
+        # All files before the first op, and their sizes.
+        _, self.first_files = self.manifest()
 
     def _tell(self, kind: int, name: str, at: int = 0, data: bytes = b"") -> None:
         if kind != APPEND:

@@ -14,7 +14,7 @@ from warren.replication import messages
 from warren.replication.committed import Committed
 from warren.replication.files import UNFINISHED, digests_of
 from warren.replication.messages import Garbled, PeerMessage
-from warren.replication.ops import APPEND, CREATE, REMOVE, REPLACE, TRUNCATE, Op
+from warren.replication.ops import APPEND, CREATE, REMOVE, REPLACE, TRUNCATE, Op, OpMoment
 from warren.store.disk import Disk
 from warren.store.whole_files import cut_and_sync
 
@@ -38,10 +38,12 @@ class Fenced(Exception):
 
 
 class Follower:
-    def __init__(self, disk: Disk, uuid: str, memory: NodeMemory) -> None:
+    def __init__(self, disk: Disk, uuid: str, memory: NodeMemory, moment: OpMoment | None = None) -> None:
         self._disk = disk
         self._uuid = uuid
         self._memory = memory
+        # Of which the files are, durably; None while that is not known, or they are of none.
+        self.moment = moment
         # All up to this op was done, and up to that one made durable.
         self.done = 0
         self.durable = 0
@@ -64,7 +66,7 @@ class Follower:
         self._changed: dict[str, int] = {}
 
     def greeting(self) -> PeerMessage:
-        return messages.hello(self._uuid, self._memory.epoch)
+        return messages.hello(self._uuid, self._memory.epoch, self.moment)
 
     def receive(self, message: PeerMessage) -> list[PeerMessage]:
         """Raises Fenced, or Garbled; OSError when the disk fails."""
@@ -86,6 +88,10 @@ class Follower:
             return self.acknowledgement()
         elif kind == messages.MANIFEST:
             return [self._compare(*messages.read_manifest(payload))]
+        elif kind == messages.RESUME:
+            epoch, _, files = messages.read_manifest(payload)
+            self._resume(epoch, files)
+            return self.acknowledgement()
         elif kind == messages.FILE:
             self._begin_file(*messages.read_file_from(payload))
         elif kind == messages.DATA:
@@ -104,13 +110,17 @@ class Follower:
 
     # -- copying ---------------------------------------------------------------------------------------------------
 
-    def _compare(self, epoch: int, op: int, files: dict[str, int]) -> PeerMessage:
+    def _begin(self, epoch: int, op: int, files: dict[str, int]) -> None:
         self._check(epoch)
         if epoch > self._memory.epoch:
             self._memory.remember_epoch(epoch)
         self._epoch, self._cut, self._files = epoch, op, files
         self.is_streaming = False
+        self.moment = None
         self._close_all()
+
+    def _compare(self, epoch: int, op: int, files: dict[str, int]) -> PeerMessage:
+        self._begin(epoch, op, files)
         # From here on, until all is copied, this folder is nobody's state.
         self._is_copying = True
         self._memory.remember_copying(True)
@@ -151,12 +161,32 @@ class Follower:
             if name in self._names:
                 cut_and_sync(self._disk, name, size)
         self._disk.sync_directory()
-        self.done = self.durable = self._cut
         # A file that went while others were copied was left out, or is here as it was. What made it superfluous comes
         # with the next ops, and before them this is nobody's state.
-        self._whole_at = max(whole_at, self._cut)
+        self._stream_from(self._cut, max(whole_at, self._cut))
+
+    def _resume(self, epoch: int, files: dict[str, int]) -> None:
+        """The leader began with the files that are here."""
+        if self.moment is None:
+            raise Garbled("these files are of no moment that the leader could know")
+        self._begin(epoch, 0, files)
+        here = self._disk.names()
+        self._names = {name for name in here if not name.endswith(UNFINISHED)}
+        if self._names != set(files):
+            raise Garbled("these files are others than the leader's, which are said to be of the same moment")
+        for name in here:
+            if name not in files:
+                self._disk.remove(name)
+            elif self._disk.size(name) > files[name]:
+                # The room that one of them was created with.
+                cut_and_sync(self._disk, name, files[name])
+        self._stream_from(0, 0)
+
+    def _stream_from(self, op: int, whole_at: int) -> None:
+        self.done = self.durable = op
+        self._whole_at = whole_at
         files = {name: size for name, size in self._files.items() if name in self._names}
-        self._committed = Committed(self._whole_at, files)
+        self._committed = Committed(whole_at, files)
         self._changed = {}
         self.is_streaming = True
         self._end_copy()
@@ -171,6 +201,7 @@ class Follower:
                 continue
             if op.number != self.done + 1:
                 raise Garbled(f"op {op.number} after {self.done}")
+            self.moment = None
             self._do(op)
             self.done = op.number
             self._committed.note(op)
@@ -225,6 +256,8 @@ class Follower:
         self._end_copy()
         if not self.is_streaming or self._is_copying:
             return []
+        if self.durable == self.done:
+            self.moment = OpMoment(self._epoch, self.done)
         return [messages.numbers(messages.ACK, self._epoch, self.durable)]
 
     def _end_copy(self) -> None:

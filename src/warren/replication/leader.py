@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from warren.replication.ops import Window
+from warren.replication.ops import OpMoment, Window
 
 # A follower that is no further behind is waited for, so that it can catch up for good and be taken in.
 _NEARLY_BYTES: Final = 4 * 1024 * 1024
@@ -36,6 +36,8 @@ class Replicas:
     # The in-sync set, as etcd is known to have it.
     members: set[str]
     window: Window = field(default_factory=Window)
+    # Of which moment this node's files were before the first op, if that is known.
+    base: OpMoment | None = None
     links: dict[str, Link] = field(default_factory=dict)
     # What etcd was asked to have instead, until its answer is known.
     proposed: set[str] | None = None
@@ -72,6 +74,10 @@ class Replicas:
 
     def caught_up(self, link: Link, op: int) -> None:
         link.sent = op
+
+    def can_resume(self, moment: OpMoment | None) -> bool:
+        """Whether a follower whose files are of that moment needs nothing but the ops of this epoch."""
+        return moment is not None and moment == self.base and self.window.has_after(0)
 
     def acknowledged(self, link: Link, op: int, now: int) -> None:
         link.heard_at = now

@@ -1,7 +1,8 @@
 """What nodes say to each other: kind(1) length(4) payload, after both have proved that they know the secret.
 
-follower  HELLO            who I am, and the highest epoch that I know of
-leader    MANIFEST         the files as they were at an op, with their sizes
+follower  HELLO            who I am, the highest epoch that I know of, and of which moment my files are, if I know
+leader    RESUME           so were mine when this epoch began: all its ops follow
+leader    MANIFEST         otherwise: the files as they were at an op, with their sizes
 follower  HAVE             what I have of them: a digest for every block
 leader    FILE, DATA ...   from where a file differs, and its bytes from there on
 leader    CAUGHT_UP        that was all; files that went meanwhile were left out, as ops up to this one tell
@@ -17,7 +18,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from warren.replication.ops import Op, decode_ops
+from warren.replication.ops import Op, OpMoment, decode_ops
 
 HELLO: Final = 1
 MANIFEST: Final = 2
@@ -29,6 +30,7 @@ OPS: Final = 7
 ACK: Final = 8
 HEARTBEAT: Final = 9
 FENCED: Final = 10
+RESUME: Final = 11
 
 HEAD: Final = struct.Struct(">BI")
 _PAIR: Final = struct.Struct(">QQ")
@@ -64,7 +66,7 @@ class Splitter:
         at = 0
         while len(self._data) - at >= HEAD.size:
             kind, length = HEAD.unpack_from(self._data, at)
-            if not HELLO <= kind <= FENCED or length > MESSAGE_MAX:
+            if not HELLO <= kind <= RESUME or length > MESSAGE_MAX:
                 raise Garbled(f"a message of kind {kind} and {length} bytes")
             if len(self._data) - at - HEAD.size < length:
                 break
@@ -80,12 +82,16 @@ def short(text: str) -> bytes:
     return bytes([len(raw)]) + raw
 
 
-def hello(uuid: str, epoch: int) -> PeerMessage:
-    return PeerMessage(HELLO, struct.pack(">Q", epoch) + uuid.encode())
+def hello(uuid: str, epoch: int, moment: OpMoment | None) -> PeerMessage:
+    """A leader of an older release does not know of moments, and must not be told of one."""
+    known = b"" if moment is None else b"\0" + _PAIR.pack(*moment)
+    return PeerMessage(HELLO, struct.pack(">Q", epoch) + uuid.encode() + known)
 
 
-def read_hello(payload: bytes) -> tuple[str, int]:
-    return payload[8:].decode(), int(struct.unpack(">Q", payload[:8])[0])
+def read_hello(payload: bytes) -> tuple[str, int, OpMoment | None]:
+    uuid, has_moment, moment = payload[8:].partition(b"\0")
+    known = OpMoment(*read_numbers(moment)) if has_moment else None
+    return uuid.decode(), int(struct.unpack(">Q", payload[:8])[0]), known
 
 
 def numbers(kind: int, first: int, second: int = 0) -> PeerMessage:
@@ -98,10 +104,16 @@ def read_numbers(payload: bytes) -> tuple[int, int]:
 
 
 def manifest(epoch: int, op: int, files: dict[str, int]) -> PeerMessage:
-    return PeerMessage(
-        MANIFEST,
-        _PAIR.pack(epoch, op) + b"".join(short(name) + struct.pack(">Q", size) for name, size in files.items()),
-    )
+    return PeerMessage(MANIFEST, _files(epoch, op, files))
+
+
+def resume(epoch: int, files: dict[str, int]) -> PeerMessage:
+    """The files as they were before the first op. Read as a manifest is."""
+    return PeerMessage(RESUME, _files(epoch, 0, files))
+
+
+def _files(epoch: int, op: int, files: dict[str, int]) -> bytes:
+    return _PAIR.pack(epoch, op) + b"".join(short(name) + struct.pack(">Q", size) for name, size in files.items())
 
 
 def read_manifest(payload: bytes) -> tuple[int, int, dict[str, int]]:

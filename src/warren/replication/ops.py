@@ -24,6 +24,14 @@ WINDOW_BYTES: Final = 64 * 1024 * 1024
 _OP_BYTES: Final = 256
 
 
+class OpMoment(NamedTuple):
+    """A state of files: what the leader of that epoch had after this op, and nothing else. Two nodes whose files are of
+    the same moment have the same."""
+
+    epoch: int
+    op: int
+
+
 class Op(NamedTuple):
     number: int
     kind: int

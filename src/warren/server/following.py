@@ -15,6 +15,7 @@ from typing import Final
 from warren.replication import messages
 from warren.replication.follower import Fenced, Follower, NodeMemory
 from warren.replication.messages import Garbled, PeerMessage, Splitter
+from warren.replication.ops import OpMoment
 from warren.server.peers import FOLLOW, NONCE, PROOF, Greeting, Stranger, Whereabouts, callers_proof
 from warren.store.disk import RealDisk
 
@@ -42,6 +43,7 @@ class Following:
         secret: str,
         uuid: str,
         memory: NodeMemory,
+        moment: OpMoment | None,
         folder: Path,
         on_end: Callable[[Following], None],
         on_committed: Callable[[Following, dict[str, int]], None],
@@ -50,7 +52,7 @@ class Following:
         self.leader = leader
         self._secret = secret
         self._uuid = uuid
-        self.machine = Follower(RealDisk(folder), uuid, memory)
+        self.machine = Follower(RealDisk(folder), uuid, memory, moment if leader.knows_moments else None)
         self._on_end = on_end
         # Told in the thread what of the files may be shown (Follower.take_committed).
         self._on_committed = on_committed

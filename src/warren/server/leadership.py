@@ -17,6 +17,7 @@ from warren.replication.disk import ReplicatedDisk
 from warren.replication.files import copy_differences
 from warren.replication.leader import Link, Replicas
 from warren.replication.messages import Garbled, PeerMessage, Splitter
+from warren.replication.ops import OpMoment
 from warren.server.origin import ClientOrigin
 from warren.server.peers import CLIENT, FOLLOW, NONCE, PROOF, SECURE_CLIENT, Greeting, Stranger, is_proof, proof
 from warren.server.turn.gate import Gate
@@ -48,9 +49,16 @@ def now_ms() -> int:
 class Leadership:
     """One epoch of a leader."""
 
-    def __init__(self, member: Member, members: set[str], present: set[str], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        member: Member,
+        members: set[str],
+        present: set[str],
+        base: OpMoment | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self.member = member
-        self.replicas = Replicas(member.uuid, member.epoch, members)
+        self.replicas = Replicas(member.uuid, member.epoch, members, base=base)
         self.loop = loop
         self._disk: ReplicatedDisk | None = None
         self._links: dict[Peer, Link] = {}
@@ -65,6 +73,8 @@ class Leadership:
         self.is_recovered = threading.Event()
         self.is_over = False
         self._present = present
+        # A follower has something whole that is damaged here.
+        self.is_damaged = False
 
     # -- asked by the server ---------------------------------------------------------------------------------------
 
@@ -102,6 +112,10 @@ class Leadership:
         look()
         with suppress(TimeoutError):
             await asyncio.wait_for(mirrored.wait(), seconds)
+
+    def moment(self) -> OpMoment | None:
+        """Of which the files are when everything is written. One that is damaged is compared with the next leader's."""
+        return None if self.is_damaged else OpMoment(self.replicas.epoch, self.last_op())
 
     def may_speak(self) -> bool:
         return not self.is_over and self.member.may_speak(now_ms())
@@ -186,7 +200,7 @@ class Leadership:
         else:
             raise Garbled(f"kind {message.kind} from a follower")
 
-    def _welcome(self, peer: Peer, uuid: str, epoch: int) -> None:
+    def _welcome(self, peer: Peer, uuid: str, epoch: int, moment: OpMoment | None) -> None:
         if epoch > self.replicas.epoch:
             log.warning("a follower knows of epoch %d, and this is %d: looking again", epoch, self.replicas.epoch)
             self.member.hurry()
@@ -200,9 +214,15 @@ class Leadership:
             if link.uuid == uuid:
                 self.follower_lost(other)
                 other.close()
-        log.info("%s follows", uuid)
-        self._links[peer] = self.replicas.connected(uuid, now_ms())
-        self._begin_copy(peer, self._links[peer])
+        link = self._links[peer] = self.replicas.connected(uuid, now_ms())
+        if not self.replicas.can_resume(moment):
+            log.info("%s follows", uuid)
+            self._begin_copy(peer, link)
+            return
+        log.info("%s follows, and has all files as this node found them", uuid)
+        peer.write(messages.resume(self.replicas.epoch, self._disk.first_files).encode())
+        self.replicas.caught_up(link, 0)
+        self._send_ops(peer, link)
 
     def _begin_copy(self, peer: Peer, link: Link) -> None:
         assert self._disk is not None
@@ -235,6 +255,7 @@ class Leadership:
         """In a thread. It was whole when it was written, and may still be so where it was copied to."""
         assert self._disk is not None
         found = damaged_parts(self._disk, name, size)
+        self.is_damaged = self.is_damaged or bool(found)
         for start, end in found:
             log.error(
                 "%s is damaged here from byte %d to %d, and a follower has it otherwise: it keeps what it has. Let a "

@@ -248,6 +248,10 @@ class Server:
         """Another leads: nothing that waits is answered, and nothing more is written."""
         self._fatal(LeadershipLost("another node leads"))
 
+    def is_whole(self) -> bool:
+        """Nothing has failed, neither while it lived nor when it was stopped."""
+        return not self.failure.done() and (self._store is None or self._store.failure is None)
+
     def disk_stall(self) -> float:
         return 0.0 if self._syncer is None else self._syncer.stalled_for()
 

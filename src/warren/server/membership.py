@@ -97,8 +97,22 @@ def view_of(keys: dict[str, dict[str, Any]]) -> ClusterView:
     if MEMBERS_KEY in keys:
         members = frozenset(keys[MEMBERS_KEY]["value"]["members"])
         revision = keys[MEMBERS_KEY]["mod_revision"]
-    transfer = keys[TRANSFER]["value"].get("to", "") if TRANSFER in keys else None
-    return ClusterView(leader, members, revision, transfer)
+    return ClusterView(leader, members, revision, _transfer_in(keys, leader))
+
+
+def transfer_value(to: str, leader: str) -> dict[str, str]:
+    """The wish that this node leads, or any but the leader."""
+    return {"to": to, "from": leader}
+
+
+def _transfer_in(keys: dict[str, dict[str, Any]], leader: LeaderKey | None) -> str | None:
+    if TRANSFER not in keys:
+        return None
+    wish = keys[TRANSFER]["value"]
+    to = str(wish.get("to", ""))
+    # One for anybody else has come true when another leads, whether or not the one before had time to say so.
+    is_over = not to and leader is not None and wish.get("from", leader.uuid) != leader.uuid
+    return None if is_over else to
 
 
 def nodes_of(keys: dict[str, dict[str, Any]]) -> list[dict[str, object]]:

@@ -39,6 +39,10 @@ class Whereabouts:
     speaks: int
     has_tls: bool
 
+    @property
+    def knows_moments(self) -> bool:
+        return self.speaks >= 2
+
     def obstacle(self, has_tls: bool) -> str:
         """Why a node cannot follow it; empty when it can."""
         if self.has_tls != has_tls:

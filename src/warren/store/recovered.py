@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from warren.broker.message import NEVER
 from warren.store.lane import Cursor, Lane, by_next_sequence
-from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment
+from warren.store.segment import ROW_SIZE, LaneRun, Segment, body_size_in, expiry_in, ordinal_in, sequence_in
 
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
@@ -50,9 +52,11 @@ class RecoveredLane:
         waiting = 0
         for segment, run in self.runs:
             rows = store.read_rows(segment, run, 0, run.count)
-            for at in range(0, len(rows), ROW_SIZE):
-                if not segment.is_settled(Row(rows, at).ordinal):
+            at: i64 = 0
+            while at < len(rows):
+                if not segment.is_settled(ordinal_in(rows, at)):
                     waiting += 1
+                at += ROW_SIZE
         return waiting
 
     def lane_for(self, store: LogStore, queue: Queue) -> Lane:
@@ -67,20 +71,32 @@ class RecoveredLane:
         return lane
 
     def _join(self, store: LogStore, lane: Lane, segment: Segment, run: LaneRun) -> None:
+        """A start waits for this, and there are millions of rows: none is made an object of."""
         rows = store.read_rows(segment, run, 0, run.count)
-        first = True
-        for at in range(0, len(rows), ROW_SIZE):
-            row = Row(rows, at)
-            lane.last_sequence = max(lane.last_sequence, row.sequence)
-            if segment.is_settled(row.ordinal):
-                continue
-            lane.paged += 1
-            lane.length += 1
-            lane.body_bytes += row.body_size
-            if row.sequence in self.returned:
-                lane.returned[row.sequence] = self.returned[row.sequence]
-            if row.expires_at != NEVER:
-                lane.has_expiring = True
-            if first:
-                first = False
-                lane.cursors.append(Cursor(segment, run, at // ROW_SIZE, row.sequence))
+        size: i64 = len(rows)
+        # Nothing in it is settled: nobody has to ask.
+        is_full = segment.live == segment.entries
+        waiting: i64 = 0
+        body_bytes: i64 = 0
+        at: i64 = 0
+        while at < size:
+            if is_full or not segment.is_settled(ordinal_in(rows, at)):
+                if waiting == 0:
+                    lane.cursors.append(Cursor(segment, run, at // ROW_SIZE, sequence_in(rows, at)))
+                waiting += 1
+                body_bytes += body_size_in(rows, at)
+                if expiry_in(rows, at) != NEVER:
+                    lane.has_expiring = True
+                if self.returned:
+                    self._note_return(lane, sequence_in(rows, at))
+            at += ROW_SIZE
+        if size > 0:
+            # Rows of a run ascend.
+            lane.last_sequence = max(lane.last_sequence, sequence_in(rows, size - ROW_SIZE))
+        lane.paged += waiting
+        lane.length += waiting
+        lane.body_bytes += body_bytes
+
+    def _note_return(self, lane: Lane, sequence: int) -> None:
+        if sequence in self.returned:
+            lane.returned[sequence] = self.returned[sequence]

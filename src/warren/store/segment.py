@@ -34,17 +34,33 @@ def settled_name(number: int) -> str:
     return f"{number:012d}.settled"
 
 
+def sequence_in(rows: bytes, at: i64) -> i64:
+    return read_i64_be(rows, at)
+
+
+def expiry_in(rows: bytes, at: i64) -> i64:
+    return read_i64_be(rows, at + 8)
+
+
+def ordinal_in(rows: bytes, at: i64) -> i64:
+    return i64(read_i32_be(rows, at + 24))
+
+
+def body_size_in(rows: bytes, at: i64) -> i64:
+    return i64(read_i32_be(rows, at + 28))
+
+
 class Row:
     def __init__(self, data: bytes, at: i64) -> None:
-        self.sequence: i64 = read_i64_be(data, at)
-        self.expires_at: i64 = read_i64_be(data, at + 8)
+        self.sequence: i64 = sequence_in(data, at)
+        self.expires_at: i64 = expiry_in(data, at)
         self.offset: i64 = i64(read_i32_be(data, at + 16)) & 0xFFFFFFFF
         size = i64(read_i32_be(data, at + 20))
         self.size: i64 = size & 0x7FFFFFFF
         # Not to be kept over a restart: it is here only because the queue was long.
         self.transient = size < 0
-        self.ordinal: i64 = i64(read_i32_be(data, at + 24))
-        self.body_size: i64 = i64(read_i32_be(data, at + 28))
+        self.ordinal: i64 = ordinal_in(data, at)
+        self.body_size: i64 = body_size_in(data, at)
 
 
 class LaneRun:
