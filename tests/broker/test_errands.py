@@ -17,7 +17,7 @@ from warren.broker.publish.x_death import Address
 from warren.broker.queue.deadletter import LINE_LETTERS
 from warren.broker.queue.errands import UNITS, Budget, Errand
 from warren.broker.queue.expiry import BATCH
-from warren.broker.queue.fifo import HAND_OUT
+from warren.broker.queue.fifo import HAND_OUT, FifoQueue
 from warren.broker.queue.outlet import CLOSING, RUNNING
 from warren.broker.rules.access import User
 from warren.broker.rules.policies import POLICY
@@ -193,6 +193,15 @@ def trim(world: World, channel: ChannelClient) -> Callable[[], bool]:
     return lambda: world.queue("q").backing.length == 10
 
 
+def expire_exactly(world: World, channel: ChannelClient) -> Callable[[], bool]:
+    channel.declare("q", x_message_ttl=1_000_000)
+    fill(world, "q", MANY)
+    administer.set_policy(world.node, "/", "p", "q", {"exact-message-ttl": True}, 0, "all")
+    queue = world.queue("q")
+    assert isinstance(queue, FifoQueue)
+    return lambda: queue.exact_expiry is not None and queue.exact_expiry.is_complete
+
+
 def reject_all(world: World, channel: ChannelClient) -> Callable[[], bool]:
     channel.declare("dead")
     channel.declare("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
@@ -291,6 +300,30 @@ def test_what_comes_into_a_vhost_while_its_connections_are_closed_goes_with_it(w
     assert not vhost.exchanges
 
 
+def test_a_vhost_that_is_being_deleted_is_not_found_by_who_opens_it(world: World) -> None:
+    world.node.add_vhost("full")
+    strangers(world, "full")
+    late = world.dial()
+    late.log_in("passer-by", "passer-by")
+    tune = late.expect(methods.ConnectionTune)
+    late.send(methods.ConnectionTuneOk(tune.channel_max, tune.frame_max))
+    administer.delete_vhost(world.node, "full")
+    assert "full" in world.node.vhosts
+    late.send(methods.ConnectionOpen("full"))
+    assert late.expect_close() == (530, "NOT_ALLOWED - vhost full not found")
+    turns_of(world)
+    assert "full" not in world.node.vhosts
+    assert late.connection.vhost is None
+
+
+def test_a_vhost_that_could_not_be_deleted_is_found_again(world: World) -> None:
+    world.node.add_vhost("full")
+    strangers(world, "full")
+    administer.delete_vhost(world.node, "full")
+    assert world.node.errands.waiting.pop().failed()
+    world.connect("passer-by", "full")
+
+
 def withdraw_permissions(world: World, channel: ChannelClient) -> Callable[[], bool]:
     clients = strangers(world)
     administer.clear_permission(world.node, "passer-by", "/")
@@ -306,6 +339,7 @@ WORK = [
     purge_priorities,
     delete,
     trim,
+    expire_exactly,
     reject_all,
     settle_before_browsing,
     set_policy,
@@ -698,10 +732,10 @@ def test_a_publish_to_very_many_queues_is_confirmed_when_it_is_in_all_of_them(sl
     assert all(slow.queue(f"q{number}").backing.length == 1 for number in range(1999))
 
 
-def three_dying(slow: World) -> ChannelClient:
+def three_dying(slow: World, durable: bool = False) -> ChannelClient:
     """Their way to very many queues has begun."""
     channel = wide_exchange(slow, LOTS)
-    channel.declare("grave", x_dead_letter_exchange="wide")
+    channel.declare("grave", durable=durable, x_dead_letter_exchange="wide")
     publish_numbers(slow, "grave", 1, 3)
     for _ in range(3):
         channel.get("grave")

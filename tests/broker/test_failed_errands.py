@@ -11,7 +11,7 @@ import pytest
 import warren.broker
 import warren.management
 import warren.store
-from tests.broker.harness import ChannelClient, World, frame, publish_frames
+from tests.broker.harness import ChannelClient, FakeBacking, World, frame, publish_frames
 from tests.broker.test_errands import (
     LOTS,
     begin,
@@ -43,7 +43,10 @@ from warren.broker.publish.routed import ClientFanOut, NumberedFanOut
 from warren.broker.publish.transaction import Commit, Rollback
 from warren.broker.publish.x_death import Address
 from warren.broker.queue.browser import SettlingForBrowser
-from warren.broker.queue.errands import Budget, Errand, Rest
+from warren.broker.queue.deadletter import LINE_LETTERS
+from warren.broker.queue.errands import UNITS, Budget, Errand, Rest
+from warren.broker.queue.exact_expiry import Gathering
+from warren.broker.queue.expiry import AGAIN_MS
 from warren.broker.queue.held import Return, Settlement
 from warren.broker.queue.limits import Trim
 from warren.broker.queue.schedule import schedule_of
@@ -54,6 +57,7 @@ from warren.broker.vhost.sweeps import PolicySweep, QueueSweep, Removal, Sweep
 from warren.broker.watch.own_messages import OwnMessages
 from warren.management.pieces import NextTurn
 from warren.store.removal import LaneRemoval
+from warren.store.restatement import Restatement
 
 # What others are made of, and nobody begins.
 BASES = {ConnectionSweep, Errand, LateMethod, Settling, Purge, Settlement, Sweep}
@@ -334,12 +338,91 @@ def test_what_could_not_be_released_waits_and_is_tried_again(slow: World) -> Non
     assert channel.bodies_in("q1999")[-1] == b"m"
 
 
-def test_letters_behind_one_that_cannot_be_buried_are_buried(slow: World) -> None:
+def test_letters_go_on_when_the_work_on_them_has_failed(slow: World) -> None:
     channel = three_dying(slow)
     break_next(slow, Burial)
     turns_of(slow)
-    assert channel.bodies_in("q1999") == [b"2", b"3"]
+    assert channel.bodies_in("q1999") == [b"1", b"2", b"3"]
     assert not slow.node.dead_letters.lines
+
+
+def settled_in(world: World, queue: str) -> int:
+    backing = world.queue(queue).backing
+    assert isinstance(backing, FakeBacking)
+    return len(backing.settled)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_letters_that_cannot_be_sent_on_to_many_queues_are_tried_again(slow: World, durable: bool) -> None:
+    channel = three_dying(slow, durable)
+    slow.store.failing.add(("grave", "settle"))
+    turns_of(slow)
+    assert slow.host.logged().count("a dead letter of queue 'grave' in vhost '/' could not be sent on") == 3
+    assert not slow.node.dead_letters.lines
+    for _ in range(3):
+        slow.advance(AGAIN_MS)
+        turns_of(slow)
+    assert slow.host.logged().count("could not be sent on") == 3
+    assert settled_in(slow, "grave") == 0
+    slow.store.failing.clear()
+    slow.advance(AGAIN_MS)
+    turns_of(slow)
+    assert settled_in(slow, "grave") == 3
+    # They had come to all queues before, and come to none again.
+    assert channel.bodies_in("q1999") == [b"1", b"2", b"3"]
+    assert slow.queue("grave").counters.dead_lettered == 3
+
+
+def dying_at_once(world: World) -> ChannelClient:
+    """It fails within the operation that kills it: its maker is served on, and so is everybody else."""
+    channel = world.channel()
+    channel.declare("dead")
+    channel.declare("grave", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    publish_numbers(world, "grave", 1, 2)
+    world.store.failing.add(("grave", "settle"))
+    first = channel.get("grave")
+    assert first is not None
+    channel.reject(first.tag)
+    return channel
+
+
+def test_a_letter_that_cannot_be_sent_on_at_once_is_tried_again(world: World) -> None:
+    channel = dying_at_once(world)
+    assert world.host.logged().count("a dead letter of queue 'grave' in vhost '/' could not be sent on") == 1
+    assert settled_in(world, "grave") == 0
+    world.store.failing.clear()
+    world.advance(AGAIN_MS)
+    assert settled_in(world, "grave") == 1
+    assert channel.bodies_in("dead") == [b"1"]
+    assert channel.bodies_in("grave") == [b"2"]
+
+
+def test_a_letter_that_waits_for_another_try_goes_with_its_queue(world: World) -> None:
+    channel = dying_at_once(world)
+    channel.call(methods.QueueDelete(queue="grave"), methods.QueueDeleteOk)
+    world.advance(AGAIN_MS)
+    assert not world.node.dead_letters.unburied.waiting
+    assert world.host.logged().count("could not be sent on") == 1
+
+
+def test_where_too_many_letters_wait_for_another_try_they_are_back_in_their_queue(slow: World) -> None:
+    channel = slow.channel()
+    channel.declare("dead")
+    channel.declare("grave", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    fill(slow, "grave", LOTS)
+    channel.consume("grave")
+    slow.store.failing.add(("grave", "settle"))
+    channel.client.connection.feed(frame(methods.BasicNack(delivery_tag=0, multiple=True, requeue=False), 1))
+    channel.client.lose()
+    turns_of(slow)
+    unburied = slow.node.dead_letters.unburied
+    assert len(unburied.waiting) == LINE_LETTERS
+    assert slow.queue("grave").backing.length == LOTS - LINE_LETTERS
+    slow.store.failing.clear()
+    slow.advance(AGAIN_MS)
+    turns_of(slow)
+    assert not unburied.waiting
+    assert settled_in(slow, "grave") == LINE_LETTERS
 
 
 def test_events_behind_one_that_could_not_be_sent_are_sent(slow: World) -> None:
@@ -441,7 +524,53 @@ def test_what_says_that_a_queue_is_gone_stays_where_not_all_of_it_was_marked() -
     assert again.store.unclaimed.incarnations() == []
 
 
-ALONE: set[type[Errand]] = {relocate.Move, Release, Burial, OwnMessages, Trim, LaneRemoval}
+def test_what_was_not_found_to_expire_in_the_middle_of_a_queue_expires_at_its_head(slow: World) -> None:
+    channel = slow.channel()
+    channel.declare("q", x_message_ttl=1000)
+    fill(slow, "q", LOTS)
+    administer.set_policy(slow.node, "/", "p", "q", {"exact-message-ttl": True}, 0, "all")
+    break_next(slow, Gathering)
+    channel.publish(b"last", "q", properties=Properties(expiration="10"))
+    slow.advance(10)
+    assert slow.queue("q").backing.length == LOTS
+    slow.advance(1000)
+    slow.node.errands.budget.units = UNITS
+    assert channel.bodies_in("q") == []
+    assert slow.queue("q").backing.length == 0
+
+
+def test_a_file_whose_notes_could_not_be_said_again_goes_later() -> None:
+    world = StoredWorld(SimulatedDisk(), units=1)
+    world.declare("q", queue_type="quorum")
+    world.declare("other")
+    for number in range(10):
+        world.publish(f"m{number}", "q")
+    world.roll()
+    world.settle_down()
+    said_in = world.store.active
+    # Beside it the notes are few.
+    world.publish("." * 1000, "other")
+    world.ack_next("other")
+    entries = [world.get("q") for _ in range(10)]
+    world.queue("q").requeue([entry for entry in entries if entry is not None])
+    world.roll()
+    world.flush()
+    errands = world.node.errands
+    (restatement,) = [errand for errand in errands.waiting if isinstance(errand, Restatement)]
+    errands.waiting[errands.waiting.index(restatement)] = Broken(restatement)
+    while errands.waiting:
+        world.flush()
+    assert not said_in.busy
+    assert said_in.number in world.store.segments
+    # Whatever else is done to files is an occasion.
+    world.publish("n", "q")
+    world.sync()
+    world.roll()
+    world.settle_down()
+    assert said_in.number not in world.store.segments
+
+
+ALONE: set[type[Errand]] = {relocate.Move, Release, Burial, OwnMessages, Trim, LaneRemoval, Gathering, Restatement}
 
 
 def kinds(base: type[Errand] = Errand) -> set[type[Errand]]:

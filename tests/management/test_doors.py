@@ -15,6 +15,7 @@ from tests.management.asking import Asking
 from warren import Broker
 from warren.amqp.properties import Properties
 from warren.management import direct
+from warren.management.pieces import Pace
 from warren.management.refusals import Refusal
 from warren.management.session import LOGIN_BYTES
 
@@ -185,7 +186,7 @@ def test_a_message_that_is_not_confirmed_is_told_as_that(monkeypatch: pytest.Mon
 
     async def publish() -> None:
         with direct.DirectClient(world.node, "guest", world.vhost) as client:
-            await client.publish("", "q", Properties(delivery_mode=2), b"m")
+            await client.publish("", "q", Properties(delivery_mode=2), b"m", Pace(world.node, world.flush))
 
     with pytest.raises(Refusal, match="not confirmed within") as refused:
         asyncio.run(publish())

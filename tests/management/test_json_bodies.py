@@ -80,9 +80,9 @@ def test_other_encodings_are_read_as_before(long: None) -> None:
     assert read('{"a": ["ü"]}'.encode("utf-16")) == {"a": ["ü"]}
 
 
-def test_every_entry_of_a_list_is_charged(long: None) -> None:
+def test_the_text_and_every_entry_of_a_list_are_charged(long: None) -> None:
     pace = Counted()
     text = json.dumps({"queues": [{"name": "q" * 500}] * 1000})
     assert len(read(text, pace)["queues"]) == 1000
-    assert len(pace.spent) == 1000
+    assert len(pace.spent) == 1 + 1000
     assert sum(pace.spent) > len(text) // 200

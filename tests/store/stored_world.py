@@ -26,6 +26,7 @@ from warren.store.chores import Chore, DeleteChore, SyncJob
 from warren.store.log import LogStore
 from warren.store.recovery import recover
 from warren.store.segment import Segment
+from warren.store.upkeep import NOTES_AT_ONCE
 
 START = 1_700_000_000_000
 FRAME_MAX = 131072
@@ -89,6 +90,7 @@ class StoredWorld:
         self.store.load_rows = load_rows
         self.store.upkeep.compaction.piece_bytes = segment_bytes // pieces
         self.store.upkeep.compaction.piece_moves = units
+        self.store.upkeep.notes_at_once = min(units, NOTES_AT_ONCE)
         self.host = LoggingHost()
         self.recorder = QueueRecorder(definitions or {})
         self.node = Node(self.host, Settings(), self.recorder, self.store, now)

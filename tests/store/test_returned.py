@@ -10,6 +10,7 @@ import pytest
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld, body_in
 from warren.store.inspect import check, dump
+from warren.store.restatement import Restatement
 from warren.store.segment import index_name, segment_name
 
 BIG = "." * 1500
@@ -219,6 +220,39 @@ def test_notes_of_very_many_are_not_written_from_one_file_to_the_next() -> None:
     world.settle_down()
     fill(world, 1)
     assert segment_name(said_in) not in world.disk.names()
+
+
+def test_notes_are_said_again_in_pieces_and_a_crash_between_two_forgets_none() -> None:
+    world = StoredWorld(SimulatedDisk(), units=4)
+    world.declare("q", queue_type="quorum")
+    world.declare("other")
+    for number in range(30):
+        world.publish(f"m{number}", "q")
+    world.roll()
+    world.settle_down()
+    said_in = world.store.active.number
+    entries = [world.get("q") for _ in range(30)]
+    world.queue("q").requeue([entry for entry in entries if entry is not None])
+    world.settle_down()
+    pieces = 0
+    for _ in range(20):
+        world.publish(BIG, "other")
+        world.sync()
+        world.ack_next("other")
+        while world.chore():
+            pass
+        world.sync()
+        while any(isinstance(errand, Restatement) for errand in world.node.errands.waiting):
+            pieces += 1
+            assert set(counts(power_cut(world)).values()) == {1}
+            world.sync()
+        assert set(counts(power_cut(world)).values()) == {1}
+    world.settle_down()
+    assert segment_name(said_in) not in world.disk.names()
+    # Once to count them, once to write them anew: nine at a time.
+    assert pieces >= 4
+    assert world.node.errands.budget.most <= 4 + 2
+    assert set(counts(power_cut(world)).values()) == {1}
 
 
 def test_inspection_shows_it(tmp_path: Path) -> None:

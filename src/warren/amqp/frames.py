@@ -119,14 +119,19 @@ def body_of(content: bytes) -> bytes:
 
 def body_parts(content: bytes) -> list[bytes]:
     """The body as its frames cut it."""
-    parts: list[bytes] = []
+    return [content[start:end] for start, end in body_spans(content)]
+
+
+def body_spans(content: bytes) -> list[tuple[int, int]]:
+    """Where the parts of the body begin and end, frame by frame."""
+    spans: list[tuple[int, int]] = []
     size: i64 = len(content)
     at = _frame_end(content, 0)
     while at < size:
         after = _frame_end(content, at)
-        parts.append(content[at + FRAME_PREFIX : after - 1])
+        spans.append((at + FRAME_PREFIX, after - 1))
         at = after
-    return parts
+    return spans
 
 
 def properties_span(content: bytes) -> tuple[int, int]:

@@ -163,7 +163,8 @@ class Node(House):
         vhost = self.vhosts.get(name)
         if vhost is None:
             return False
-        self.errands.begin(VHostSweep(self, vhost), None)
+        if not vhost.is_leaving:
+            self.errands.begin(VHostSweep(self, vhost), None)
         return True
 
     def vhost_swept(self, vhost: VHost) -> None:
@@ -241,38 +242,31 @@ class Release(FanOut):
 
 
 class VHostSweep(QueueSweep):
-    """First its connections, then the queues, then the exchanges; the same of what came meanwhile, for whoever is not
-    closed yet may declare; then the virtual host itself."""
+    """First its connections, and nobody opens another; then the queues and the exchanges, and those that came
+    meanwhile: whoever is not closed yet may declare, and so may the API. Then the virtual host itself."""
 
     def __init__(self, node: Node, vhost: VHost) -> None:
         super().__init__(vhost, [], [])
         self._node = node
-        self._expulsion: Expulsion | None = self._expel()
-
-    def _expel(self) -> Expulsion:
-        return Expulsion(self._node, self._running(), f"vhost '{self.vhost.name}' is deleted")
-
-    def _running(self) -> list[Connection]:
-        return [each for each in self._node.connections.values() if each.vhost is self.vhost and each.stage == RUNNING]
+        vhost.is_leaving = True
+        inside = [each for each in node.connections.values() if each.vhost is vhost and each.stage == RUNNING]
+        self._expulsion: Expulsion | None = Expulsion(node, inside, f"vhost '{vhost.name}' is deleted")
 
     def sweep(self, budget: Budget) -> bool:
         vhost = self.vhost
-        while True:
-            if self._expulsion is not None:
-                if not self._expulsion.step(budget):
-                    return False
-                self._expulsion = None
-                self.add(list(vhost.queues.values()), list(vhost.exchanges.values()))
-            if not super().sweep(budget):
+        if self._expulsion is not None:
+            if not self._expulsion.step(budget):
                 return False
-            if not (vhost.queues or vhost.exchanges or self._running()):
-                break
-            self._expulsion = self._expel()
-        if self._node.vhosts.get(vhost.name) is vhost:
-            self._node.vhost_swept(vhost)
-        return True
+            self._expulsion = None
+        while super().sweep(budget):
+            if not (vhost.queues or vhost.exchanges):
+                self._node.vhost_swept(vhost)
+                return True
+            self.add(list(vhost.queues.values()), list(vhost.exchanges.values()))
+        return False
 
     def failed(self) -> bool:
+        self.vhost.is_leaving = False
         if self._expulsion is not None:
             self._expulsion.failed()
         return super().failed()

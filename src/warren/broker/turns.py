@@ -33,6 +33,8 @@ def _flush(node: Node) -> None:
         node.draining.update(node.draining_later)
         node.draining_later = {}
     release_synced(node)
+    for errand in node.store.take_errands():
+        node.errands.add(errand)
     node.errands.run()
     _settle(node)
     node.store.write()

@@ -160,6 +160,13 @@ class _Incomplete:
         self._received.content = b"".join(self._frames)
         return self._received
 
+    def complete(self, content: bytes) -> Received | None:
+        """With all of the content at once, as it is; None when some of it has come already."""
+        if self._frames:
+            return None
+        self._received.content = content
+        return self._received
+
 
 class Session:
     """One connection. Whoever holds it sends what it is given to send, and feeds it what comes."""
@@ -224,6 +231,17 @@ class Session:
             self._later, self._later_at = data, missing
         else:
             self._data, self._at = begun + data, 0
+
+    def take_whole(self, content: bytes) -> Received | None:
+        """For those within the broker: the method that waits for its content, with a content that is not copied. None
+        where something else comes next."""
+        if self._at < len(self._data) or self._later or len(self._incomplete) != 1:
+            return None
+        channel = next(iter(self._incomplete))
+        received = self._incomplete[channel].complete(content)
+        if received is not None:
+            del self._incomplete[channel]
+        return received
 
     def take(self) -> Received | None:
         """The next method, with its content; None as long as it is not all there."""

@@ -6,14 +6,14 @@ and after a bounded number of messages the answer says where to go on. Not in Ra
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from warren.amqp.fields import Table, plain_body, plain_table
-from warren.amqp.frames import body_of
 from warren.broker.message import NEVER
 from warren.broker.operate import relocate
 from warren.broker.queue.entry import Entry
@@ -23,7 +23,8 @@ from warren.errors import ResourceLocked
 from warren.management import queues
 from warren.management.calls import Call, deleted, found, route
 from warren.management.listing import Item
-from warren.management.messages import MESSAGE, properties_to
+from warren.management.messages import GET_BYTES, MESSAGE, body_chunks, properties_to
+from warren.management.pieces import Pace, encode, encoding_units, respond
 from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, NUMBER, TEXT, asks, gives, list_of, shape
 from warren.management.times import iso
@@ -69,7 +70,7 @@ class Filter:
             return False
         if self.routing_key is not None and not fnmatchcase(message.origin.keys[0], self.routing_key):
             return False
-        if self.body is not None and self.body not in body_of(message.content):
+        if self.body is not None and not has_in_body(message.content, self.body):
             return False
         return self._takes_properties(entry, now)
 
@@ -89,6 +90,17 @@ class Filter:
         return (self.older_than is None or age >= self.older_than) and (
             self.newer_than is None or age <= self.newer_than
         )
+
+
+def has_in_body(content: bytes, text: bytes) -> bool:
+    end = b""
+    for chunk in body_chunks(content, len(content)):
+        # What lies across two chunks is in both.
+        looked_at = end + chunk
+        if text in looked_at:
+            return True
+        end = looked_at[-len(text) :]
+    return not text
 
 
 def filter_from(values: Any) -> Filter:
@@ -123,8 +135,19 @@ async def browse(call: Call) -> Response:
     after = number_in_query(call, "after", 0)
     truncate = min(number_in_query(call, "truncate", BODY_SHOWN), BODY_SHOWN)
     found, scanned, reached = await search(call, queue, wanted, after, count)
-    shown = [describe(entry, truncate) for entry in found]
-    return JSONResponse({"messages": shown, "next": reached, "scanned": scanned})
+    shown = (describe(entry, truncate) for entry in found)
+    return await respond(listed(call.pace, shown, {"next": reached, "scanned": scanned}))
+
+
+async def listed(pace: Pace, messages: Iterator[Item], rest: Item) -> AsyncIterator[bytes]:
+    """An object of a list that may be long, and a few things more."""
+    before = b'{"messages":['
+    for message in messages:
+        piece = encode(message)
+        yield before + piece
+        before = b","
+        await pace.spend(encoding_units(piece))
+    yield (b"" if before == b"," else before) + b"]," + encode(rest)[1:]
 
 
 async def search(
@@ -132,8 +155,9 @@ async def search(
 ) -> tuple[list[Entry], int, int | None]:
     """Those found, how many were looked at, and the sequence to go on behind; None at the end of the queue."""
     found: list[Entry] = []
-    scanned = 0
-    step = STEP
+    scanned = found_bytes = 0
+    # How large they are is not known before the first.
+    step = 1
     while count > 0 and scanned < SCAN_MAX and not queue.deleted:
         entries = queue.browse(after, step)
         size = 0
@@ -143,7 +167,8 @@ async def search(
             size += len(entry.message.content)
             if wanted.takes(entry, call.now):
                 found.append(entry)
-                if len(found) == count:
+                found_bytes += len(entry.message.content)
+                if len(found) == count or found_bytes >= GET_BYTES:
                     return found, scanned, after
             # Before the next one is looked at, everybody else's turn.
             await call.pace.spend(_LOOK_UNITS + len(entry.message.content) // _BYTES_PER_UNIT)
@@ -156,8 +181,7 @@ async def search(
 
 def describe(entry: Entry, truncate: int) -> Item:
     message = entry.message
-    body = body_of(message.content)
-    payload, encoding = plain_body(body[:truncate])
+    payload, encoding = plain_body(b"".join(body_chunks(message.content, truncate)))
     shown = len(message.origin.keys) - int(message.origin.hidden)
     return {
         "sequence": int(entry.sequence),
@@ -168,7 +192,7 @@ def describe(entry: Entry, truncate: int) -> Item:
         "expires_at": None if entry.expires_at == NEVER else iso(int(entry.expires_at)),
         "is_stored": entry.address != 0,
         "properties": properties_to(message.content),
-        "payload_bytes": len(body),
+        "payload_bytes": int(message.body_size),
         "payload": payload,
         "payload_encoding": encoding,
     }

@@ -6,6 +6,7 @@ So permissions, equivalence, interceptors and error texts are those of a channel
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Final
 
 from warren.amqp import methods
@@ -15,9 +16,12 @@ from warren.broker.node import Node
 from warren.broker.vhost.vhost import VHost
 from warren.broker.world import NoWire
 from warren.client.session import CHANNEL, Received, Refused, Session, frame_of, refusal
+from warren.management.pieces import BYTES_PER_UNIT, Pace
 from warren.management.refusals import Refusal
 
 ANSWER_SECONDS: Final = 30.0
+# Of a message that is published, at once.
+_PIECE: Final = 262144
 
 
 def refusal_to_http(refused: Refused) -> Refusal:
@@ -34,11 +38,19 @@ class _Wire(NoWire):
     """Gives to the session what a socket would have sent."""
 
     def __init__(self) -> None:
-        self.session = Session()
+        self._session = Session()
+        self.received: deque[Received] = deque()
         self.arrived = asyncio.Event()
 
     def write(self, data: bytes) -> None:
-        self.session.feed(data)
+        # A large content comes as it is, in a write of its own, and is not to be copied.
+        received = self._session.take_whole(data)
+        if received is None:
+            self._session.feed(data)
+            received = self._session.take()
+        while received is not None:
+            self.received.append(received)
+            received = self._session.take()
         self.arrived.set()
 
     def close(self, farewell: bytes) -> None:
@@ -67,8 +79,7 @@ class DirectClient:
         """The answer to a method that has one."""
         self.send(method)
         self._connection.flush()
-        answer = self._wire.session.take()
-        assert answer is not None
+        answer = self._wire.received.popleft()
         raise_if_closed(answer.method)
         return answer
 
@@ -80,13 +91,17 @@ class DirectClient:
         raise_if_closed(answer)
         return answer
 
-    async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
-        """True when it was routed. Returns when the broker has taken the message on."""
+    async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes, pace: Pace) -> bool:
+        """In pieces, as from a socket. True when it was routed. Returns when the broker has taken the message on."""
         if self._node.alarmed:
             raise Refusal(503, "blocked", f"publishers are blocked: {self._node.alarm_text()}")
         self.call(methods.ConfirmSelect())
         frames = content_frames(CHANNEL, encode_properties(properties), body, self._connection.frame_max)
-        self.send(methods.BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=True), frames)
+        await pace.spend(len(frames) // BYTES_PER_UNIT)
+        self.send(methods.BasicPublish(exchange=exchange, routing_key=routing_key, mandatory=True))
+        for at in range(0, len(frames), _PIECE):
+            self._connection.feed(frames[at : at + _PIECE])
+            await pace.spend(min(_PIECE, len(frames) - at) // BYTES_PER_UNIT)
         self._node.host.wake()
         is_routed = True
         while True:
@@ -100,13 +115,13 @@ class DirectClient:
                 return is_routed
 
     async def _next(self) -> methods.Method:
-        while (answer := self._wire.session.take()) is None:
+        while not self._wire.received:
             self._wire.arrived.clear()
             try:
                 await asyncio.wait_for(self._wire.arrived.wait(), ANSWER_SECONDS)
             except TimeoutError:
                 raise Refusal(503, "timeout", f"the message was not confirmed within {ANSWER_SECONDS:g} s") from None
-        return answer.method
+        return self._wire.received.popleft().method
 
 
 def raise_if_closed(method: methods.Method) -> None:

@@ -7,8 +7,8 @@ import re
 from typing import Any, Final
 
 from warren.management.listing import Item
-from warren.management.pieces import Pace
-from warren.strict_json import LONE_SURROGATE, check_text, decoder, loads
+from warren.management.pieces import BYTES_PER_UNIT, Pace
+from warren.strict_json import check_text, decoder, has_surrogates, loads
 
 AT_ONCE: Final = 65536
 # For a unit.
@@ -26,7 +26,8 @@ async def json_in(data: bytes, pace: Pace) -> Any:
 async def _in_pieces(data: bytes, pace: Pace) -> Any:
     """The same for a long object: of its lists, entry by entry. To read 10 MB at once would take 100 ms."""
     text = data.decode(json.detect_encoding(data), "surrogatepass")
-    may_be_lone = LONE_SURROGATE.search(data) is not None
+    may_be_lone = has_surrogates(data)
+    await pace.spend(len(data) // BYTES_PER_UNIT)
     read = decoder().raw_decode
     value: Item = {}
     at = _expected(text, 0, "{")
@@ -52,9 +53,11 @@ async def _in_pieces(data: bytes, pace: Pace) -> Any:
                 at = _blank(text, at)
             value[name], at = entries, at + 1
         else:
+            start = at
             value[name], at = read(text, at)
             if may_be_lone:
                 check_text(value[name])
+            await pace.spend((at - start) // _CHARACTERS)
         at = _blank(text, at)
         if text.startswith("}", at):
             return _ended(text, at + 1, value)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
 from warren.amqp.fields import table_of
-from warren.amqp.frames import properties_span
+from warren.amqp.frames import body_spans, properties_span
 from warren.amqp.methods import BasicAck, BasicGet, BasicGetOk, BasicNack
 from warren.amqp.properties import (
     NUMBER_PROPERTIES,
@@ -25,7 +25,7 @@ from warren.management.calls import Call, route
 from warren.management.direct import DirectClient, refusal_to_http
 from warren.management.exchanges import exchange_in
 from warren.management.listing import Item
-from warren.management.pieces import Pace, encode, respond
+from warren.management.pieces import BYTES_PER_UNIT, Pace, encode, respond
 from warren.management.refusals import bad_request
 from warren.management.spec import FLAG, NUMBER, OBJECT, TEXT, Schema, gives, list_of, shape, takes, whole
 
@@ -35,7 +35,6 @@ GET_BYTES: Final = 64 * 1024 * 1024
 # What is written at once of a payload: a multiple of three, so that chunks of base64 are the base64 of the whole.
 CHUNK: Final = 3 * 65536
 _GET_UNITS: Final = 60
-_BYTES_PER_UNIT: Final = 500
 _UTF8: Final = codecs.getincrementaldecoder("utf-8")
 # What becomes of the messages afterwards: acknowledged, or given back.
 _ACK_MODES: Final = {
@@ -73,11 +72,12 @@ async def publish(call: Call) -> Response:
     body = call.required(await call.body(), "properties", "routing_key", "payload", "payload_encoding")
     properties = properties_from(body["properties"])
     payload = payload_from(body["payload"], body["payload_encoding"])
+    await call.pace.spend(len(payload) // BYTES_PER_UNIT)
     if not isinstance(body["routing_key"], str):
         raise bad_request("routing_key must be text")
     with DirectClient(call.node, call.user.name, vhost) as client:
         try:
-            is_routed = await client.publish(exchange, body["routing_key"], properties, payload)
+            is_routed = await client.publish(exchange, body["routing_key"], properties, payload, call.pace)
         except Refused as refused:
             raise bad_request(f"{refused.code} {refused.text}") from refused
     return JSONResponse({"routed": is_routed})
@@ -121,7 +121,7 @@ async def take(call: Call, client: DirectClient, queue: str, count: int) -> list
             break
         answers.append(answer)
         size += len(answer.content)
-        await call.pace.spend(_GET_UNITS + len(answer.content) // _BYTES_PER_UNIT)
+        await call.pace.spend(_GET_UNITS + len(answer.content) // BYTES_PER_UNIT)
     return answers
 
 
@@ -148,37 +148,55 @@ async def describe(pace: Pace, answer: Received, encoding: str, truncate: object
     """The payload a chunk at a time: to write 128 MiB takes longer than a turn."""
     method = answer.method
     assert isinstance(method, BasicGetOk)
-    body = answer.body
-    shown = body[:truncate] if isinstance(truncate, int) and truncate >= 0 else body
-    used = "string" if encoding == "auto" and await is_text(pace, shown) else "base64"
+    content = answer.content
+    size = sum(end - start for start, end in body_spans(content))
+    shown = min(size, truncate) if isinstance(truncate, int) and truncate >= 0 else size
+    used = "string" if encoding == "auto" and await is_text(pace, body_chunks(content, shown)) else "base64"
     head = encode(
         {
-            "payload_bytes": len(body),
+            "payload_bytes": size,
             "redelivered": method.redelivered,
             "exchange": method.exchange,
             "routing_key": method.routing_key,
             "message_count": method.message_count,
-            "properties": properties_to(answer.content),
+            "properties": properties_to(content),
             "payload_encoding": used,
         }
     )
     yield head[:-1] + b',"payload":"'
     decoder = _UTF8()
-    for at in range(0, len(shown), CHUNK):
-        chunk = shown[at : at + CHUNK]
+    for chunk in body_chunks(content, shown):
         text = decoder.decode(chunk) if used == "string" else base64.b64encode(chunk).decode()
         # Without the quotes around it.
         yield encode(text)[1:-1]
-        await pace.spend(len(chunk) // _BYTES_PER_UNIT)
+        await pace.spend(len(chunk) // BYTES_PER_UNIT)
     yield b'"}'
 
 
-async def is_text(pace: Pace, body: bytes) -> bool:
+def body_chunks(content: bytes, size: int) -> Iterator[bytes]:
+    """The first so many bytes of a body, CHUNK at a time: to put 16 MiB together takes longer than a turn."""
+    parts: list[bytes] = []
+    held = 0
+    for start, end in body_spans(content):
+        while start < end and size > 0:
+            stop = min(end, start + CHUNK - held, start + size)
+            parts.append(content[start:stop])
+            held += stop - start
+            size -= stop - start
+            start = stop
+            if held == CHUNK:
+                yield b"".join(parts)
+                parts, held = [], 0
+    if held:
+        yield b"".join(parts)
+
+
+async def is_text(pace: Pace, chunks: Iterator[bytes]) -> bool:
     decoder = _UTF8()
     try:
-        for at in range(0, len(body), CHUNK):
-            decoder.decode(body[at : at + CHUNK])
-            await pace.spend(CHUNK // _BYTES_PER_UNIT)
+        for chunk in chunks:
+            decoder.decode(chunk)
+            await pace.spend(len(chunk) // BYTES_PER_UNIT)
         decoder.decode(b"", True)
     except UnicodeDecodeError:
         return False

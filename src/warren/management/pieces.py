@@ -20,6 +20,8 @@ SLICE: Final = 1500
 WHOLE_BYTES: Final = 65536
 # What is written at once of a longer one.
 PIECE_BYTES: Final = 16384
+# Of bodies that are copied, decoded or encoded, for a unit.
+BYTES_PER_UNIT: Final = 500
 _JSON: Final = "application/json"
 
 

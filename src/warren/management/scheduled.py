@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.management import contents, exchanges
 from warren.management.calls import Call, deleted, found, route
 from warren.management.listing import Item
+from warren.management.pieces import respond
 from warren.management.spec import NUMBER, OBJECT, asks, gives, list_of, shape
 from warren.management.times import iso
 
@@ -42,9 +43,9 @@ async def browse(call: Call) -> Response:
     schedule = find(call, "read")
     after = contents.number_in_query(call, "after", 0)
     count = min(contents.number_in_query(call, "count", COUNT_DEFAULT), COUNT_MAX)
-    found = schedule.backing.browse(after, count)
-    following = int(found[-1].sequence) if found and len(found) == count else None
-    return JSONResponse({"messages": [describe(entry) for entry in found], "next": following})
+    found, _, reached = await contents.search(call, schedule, contents.Filter(), after, count)
+    shown = (describe(entry) for entry in found)
+    return await respond(contents.listed(call.pace, shown, {"next": reached if found else None}))
 
 
 async def cancel(call: Call) -> Response:

@@ -56,7 +56,10 @@ async def put(call: Call) -> Response:
     name, body = call.path("vhost"), await call.body()
     if not name:
         raise bad_request("a virtual host needs a name")
-    is_new = name not in call.node.vhosts
+    while (vhost := call.node.vhosts.get(name)) is not None and vhost.is_leaving:
+        # Else what is answered to be there would be gone in a moment.
+        await call.pace.next_turn()
+    is_new = vhost is None
     description, default_type = body.get("description", ""), body.get("default_queue_type")
     if not isinstance(description, str) or not isinstance(default_type, str | None):
         raise bad_request("description and default_queue_type must be text")
@@ -64,7 +67,6 @@ async def put(call: Call) -> Response:
     if type_ is not None and type_ not in QUEUE_TYPES:
         raise bad_request(f"{type_} is not a valid queue type")
     tracing = flag_in(body, "tracing") if "tracing" in body else None
-    vhost = call.node.vhosts.get(name)
     if vhost is None or set(body) - {"tracing"}:
         administer.update_vhost(call.node, name, description, tags_of(body.get("tags", [])), type_)
     if tracing is not None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from warren.broker.message import NEVER
 from warren.broker.queue.entry import Entry
 from warren.store.segment import ROW_SIZE, Row, Segment
 
@@ -51,6 +50,9 @@ def first_row_after(lane: Lane, cursor: Cursor, after: i64) -> i64:
     if cursor.next_sequence > after:
         return cursor.next_row
     low, high = cursor.next_row, cursor.run.count
+    if last_sequence(lane, cursor) <= after:
+        # So it is with most runs of a long queue, all of which are asked.
+        return high
     while low < high:
         middle = (low + high) // 2
         data = lane.store.read_rows(cursor.segment, cursor.run, middle, 1)
@@ -59,6 +61,16 @@ def first_row_after(lane: Lane, cursor: Cursor, after: i64) -> i64:
         else:
             low = middle + 1
     return low
+
+
+def last_sequence(lane: Lane, cursor: Cursor) -> i64:
+    run = cursor.run
+    if run.last_sequence == 0:
+        # An index does not say it.
+        data = lane.store.read_rows(cursor.segment, run, run.count - 1, 1)
+        if data:
+            run.last_sequence = Row(data, 0).sequence
+    return run.last_sequence
 
 
 class PagedRow:
@@ -71,6 +83,18 @@ class PagedRow:
 
 def paged_after(lane: Lane, after: i64, limit: i64) -> list[Entry]:
     """Up to `limit` of the messages that are only in the log, in order."""
+    entries: list[Entry] = []
+    window: list[PagedRow] = []
+    for place in paged_rows(lane, after, limit):
+        if window and not _are_near(window[0], window[-1], place):
+            entries += _read(lane, window)
+            window = []
+        window.append(place)
+    return entries + _read(lane, window)
+
+
+def paged_rows(lane: Lane, after: i64, limit: i64) -> list[PagedRow]:
+    """What the indexes say of them; none is read."""
     places: list[PagedRow] = []
     for cursor in lane.cursors:
         if len(places) >= limit and places[limit - 1].row.sequence < cursor.next_sequence:
@@ -80,14 +104,7 @@ def paged_after(lane: Lane, after: i64, limit: i64) -> list[Entry]:
         places += _places(RunReader(lane, cursor, after), limit)
         # Runs follow one another; only what compaction moved may lie between.
         places.sort(key=_by_sequence)
-    entries: list[Entry] = []
-    window: list[PagedRow] = []
-    for place in places[:limit]:
-        if window and not _are_near(window[0], window[-1], place):
-            entries += _read(lane, window)
-            window = []
-        window.append(place)
-    return entries + _read(lane, window)
+    return places[:limit]
 
 
 def _are_near(first: PagedRow, last: PagedRow, place: PagedRow) -> bool:
@@ -132,17 +149,3 @@ def find_paged(lane: Lane, sequence: i64) -> Entry | None:
             found = _read(lane, [PagedRow(cursor.segment, row)])
             return found[0] if found else None
     return None
-
-
-def paged_expiries(lane: Lane) -> list[tuple[int, int]]:
-    """When what is only in the log expires, and its sequence."""
-    found: list[tuple[int, int]] = []
-    for cursor in lane.cursors:
-        if cursor.segment.live == 0:
-            continue
-        rows = lane.store.read_rows(cursor.segment, cursor.run, cursor.next_row, cursor.run.count)
-        for at in range(0, len(rows), ROW_SIZE):
-            row = Row(rows, at)
-            if row.expires_at != NEVER and not cursor.segment.is_settled(row.ordinal):
-                found.append((row.expires_at, row.sequence))
-    return found

@@ -23,7 +23,6 @@ from warren.store.format import (
     read_places,
 )
 from warren.store.index import decode_index
-from warren.store.returned import note_all, read_returned
 from warren.store.segment import LaneRun, Segment, index_name, segment_name
 from warren.store.walk import RecordWalk, Stop
 from warren.store.whole_files import cut_and_sync, read_or_nothing, read_whole, start_or_nothing
@@ -102,7 +101,7 @@ def _take_in(segment: Segment, walk: RecordWalk) -> None:
         lane, mark = struct.unpack(">IQ", walk.payload())
         segment.watermarks[lane] = mark
     elif kind == RETURNED:
-        note_all(segment.returned, read_returned(walk.payload()))
+        segment.returned.append(walk.payload())
     elif kind == SEEN:
         segment.has_seen = True
         segment.seen.append(walk.payload())

@@ -9,7 +9,6 @@ import struct
 from typing import Final
 
 from warren.checksum import crc32
-from warren.store.returned import encode_returned, read_returned
 from warren.store.segment import ROW_SIZE, LaneRun, Segment
 
 VERSION: Final = 1
@@ -47,8 +46,7 @@ def encode_index(segment: Segment) -> tuple[list[bytes], list[int]]:
         len(settled),
     )
     # Last, and told by the length of the file: indexes of earlier releases have none of it.
-    returned = encode_returned(segment.returned)
-    return [head, lanes, deleted, marks, settled, *directory, *rows, returned], offsets
+    return [head, lanes, deleted, marks, settled, *directory, *rows, *segment.returned], offsets
 
 
 def join_index(pieces: list[bytes]) -> bytes:
@@ -92,7 +90,8 @@ def decode_index(data: bytes, number: int) -> Segment | None:
         segment.runs.append(_decode_run(data, at))
         at += _RUN.size
     at += sum([run.count * ROW_SIZE for run in segment.runs])
-    segment.returned = read_returned(data[at:-4])
+    if at < len(data) - 4:
+        segment.returned.append(data[at:-4])
     return segment
 
 

@@ -16,7 +16,7 @@ from warren.broker.message import Message, short
 from warren.broker.queue.backing import Backing
 from warren.broker.queue.browse import by_sequence
 from warren.broker.queue.entry import Entry
-from warren.store.browse import READ_GAP, find_paged, paged_after, paged_expiries
+from warren.store.browse import READ_GAP, find_paged, paged_after, paged_rows
 from warren.store.format import has_place, read_message, record_at
 from warren.store.segment import ROW_SIZE, LaneRun, Row, Segment
 
@@ -48,6 +48,10 @@ class Cursor:
 
 def by_next_sequence(cursor: Cursor) -> int:
     return cursor.next_sequence
+
+
+def _by_sequence(expiry: tuple[int, int]) -> int:
+    return expiry[1]
 
 
 class Lane(Backing):
@@ -182,8 +186,13 @@ class Lane(Backing):
             self.body_bytes -= entry.message.body_size
         return entry
 
-    def expiries(self) -> list[tuple[int, int]]:
-        return super().expiries() + paged_expiries(self)
+    def expiries(self, after: i64, limit: i64) -> list[tuple[int, int]]:
+        found = super().expiries(after, limit)
+        if self.paged == 0 or (len(found) >= limit and found[-1][1] < self.first_paged()):
+            return found
+        found += [(place.row.expires_at, place.row.sequence) for place in paged_rows(self, after, limit)]
+        found.sort(key=_by_sequence)
+        return found[:limit]
 
     def load(self) -> None:
         while self.paged > 0 and not self._entries:

@@ -25,7 +25,7 @@ from warren.store.lane import Lane
 from warren.store.pending import PendingRecords
 from warren.store.recovered import RecoveredLane, watermarks_in
 from warren.store.removal import LaneRemoval
-from warren.store.returned import note_all
+from warren.store.returned import note_payloads
 from warren.store.seen import SeenFile
 from warren.store.segment import SPARSE, LaneRun, Segment, segment_name
 from warren.store.segment_files import OUT_OF_DESCRIPTORS, SegmentFiles
@@ -123,6 +123,10 @@ class LogStore(Store):
 
     def take_committed(self) -> list[Queue]:
         return self.streams.take_committed()
+
+    def take_errands(self) -> list[Errand]:
+        errands, self.upkeep.errands = self.upkeep.errands, []
+        return errands
 
     def release(self, queue: Queue) -> None:
         self.pending.finish_record()
@@ -303,7 +307,7 @@ class LogStore(Store):
         for number in segment.deleted_lanes:
             self.active.deleted_lanes.append(number)
             self._append(LANE_DELETED, struct.pack(">I", number))
-        note_all(self.pending.returned, segment.returned)
+        note_payloads(self.pending.returned, segment.returned)
         for number, mark in watermarks_in(segment).items():
             if mark > self.active.watermarks.get(number, 0):
                 self.active.watermarks[number] = mark

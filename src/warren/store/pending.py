@@ -28,7 +28,7 @@ from warren.store.format import (
     write_record,
 )
 from warren.store.lane import Lane
-from warren.store.returned import Returned, encode_returned, note, note_all
+from warren.store.returned import Returned, encode_returned, note
 from warren.store.seen import write_note
 from warren.store.segment import LaneRun, Segment
 
@@ -189,8 +189,9 @@ class PendingRecords:
             self.segment.settled_here.write(payload)
             self.add_record(SETTLED, payload)
         if self.returned:
-            note_all(self.segment.returned, self.returned)
-            self.add_record(RETURNED, encode_returned(self.returned))
+            payload = encode_returned(self.returned)
+            self.segment.returned.append(payload)
+            self.add_record(RETURNED, payload)
             self.returned = {}
         for lane in self._watermarks:
             if lane.has_entries:

@@ -20,7 +20,7 @@ from warren.store.found_segment import FoundSegment
 from warren.store.index import decode_index, decode_settled
 from warren.store.log import SEGMENT_BYTES, LogStore
 from warren.store.recovered import RecoveredLane, watermarks_in
-from warren.store.returned import Returned, note_all
+from warren.store.returned import Returned, note_payloads
 from warren.store.seen import notes_in
 from warren.store.segment import MARKS_IN_FILE, ROW_SIZE, LaneRun, Row, Segment, index_name, segment_name, settled_name
 from warren.store.stream_recovery import recover_streams
@@ -252,7 +252,7 @@ def _gather_lanes(store: LogStore, orphans: list[Segment]) -> None:
     returned: Returned = {}
     deleted: set[int] = set()
     for segment in [*orphans, *store.segments.values()]:
-        note_all(returned, segment.returned)
+        note_payloads(returned, segment.returned)
         deleted.update(segment.deleted_lanes)
         for number, mark in watermarks_in(segment).items():
             if number in lanes:

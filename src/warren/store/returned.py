@@ -27,10 +27,12 @@ def note(returned: Returned, lane: int, sequence: int, times: int) -> None:
     of_lane[sequence] = max(times, of_lane.get(sequence, 0))
 
 
-def note_all(returned: Returned, others: Returned) -> None:
-    for lane, notes in others.items():
-        for sequence, times in notes.items():
-            note(returned, lane, sequence, times)
+def note_payloads(returned: Returned, payloads: list[bytes]) -> None:
+    """What records say, one after the other."""
+    for payload in payloads:
+        for at in range(0, len(payload), NOTE_SIZE):
+            lane, times = int(read_i32_be(payload, at)), int(read_i32_be(payload, at + 12))
+            note(returned, lane, int(read_i64_be(payload, at + 4)), times)
 
 
 def encode_returned(returned: Returned) -> bytes:
@@ -45,7 +47,5 @@ def encode_returned(returned: Returned) -> bytes:
 
 def read_returned(payload: bytes) -> Returned:
     returned: Returned = {}
-    for at in range(0, len(payload), NOTE_SIZE):
-        lane, times = int(read_i32_be(payload, at)), int(read_i32_be(payload, at + 12))
-        note(returned, lane, int(read_i64_be(payload, at + 4)), times)
+    note_payloads(returned, [payload])
     return returned

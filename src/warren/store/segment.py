@@ -12,8 +12,6 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from warren.store.returned import Returned
-
 ROW_SIZE: Final[i64] = 32
 # Rows in memory are kept in pieces of so many: who reads a few near the end must not copy them all.
 _CHUNK_ROWS: Final[i64] = 4096
@@ -163,8 +161,8 @@ class Segment:
         self.lanes: dict[int, bytes] = {}
         self.watermarks: dict[int, int] = {}
         self.deleted_lanes: list[int] = []
-        # How often messages came back, here or in older segments.
-        self.returned: Returned = {}
+        # How often messages came back, here or in older segments: as its records say it, for they may be millions.
+        self.returned: list[bytes] = []
         # Some of its records are SEEN, and of one that was recovered by its records, what they say.
         self.has_seen = False
         self.seen: list[bytes] = []

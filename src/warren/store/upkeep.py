@@ -1,28 +1,35 @@
 """Files beside the log that come, and segments that go: what is worth an index, and what nothing depends on any more.
 
-Nothing is done here: chores are made, for the thread that syncs.
+Little is done here: chores are made, for the thread that syncs, and an errand where much has to be looked through.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from warren.broker.queue.errands import Budget, Errand
 from warren.store.chores import Chore, DeleteChore, IndexChore, PieceChore, SegmentChore, SettledChore
 from warren.store.compaction import Compaction
 from warren.store.index import encode_index, encode_settled
-from warren.store.returned import NOTE_SIZE
-from warren.store.segment import MARKS_IN_FILE, SPARSE, Segment
+from warren.store.restatement import Restatement
+from warren.store.segment import MARKS_IN_FILE, Segment
 
 if TYPE_CHECKING:
     from warren.store.log import LogStore
+
+# More notes of returned messages than these are looked through in later turns.
+NOTES_AT_ONCE: Final[i64] = 1000
 
 
 class Upkeep:
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self.chores: list[Chore] = []
+        # Likewise, for the loop.
+        self.errands: list[Errand] = []
+        self.notes_at_once: i64 = NOTES_AT_ONCE
         self.compaction = Compaction(store)
 
     def want_index(self, segment: Segment) -> None:
@@ -50,17 +57,15 @@ class Upkeep:
                 self.chores.append(SettledChore(store.position, target, encode_settled(target), segment))
         if segment.settles or store.position < segment.ask_again_at:
             return
-        notes = self._notes_that_hold(segment)
-        if len(notes) * NOTE_SIZE * SPARSE > segment.size:
-            # To write them anew would fill the next segment with little else, and then the one after it. They are not
-            # looked through again before as many changes as it takes to make them void.
-            segment.ask_again_at = store.position + len(notes)
-            return
         segment.busy = True
+        restatement = Restatement(store, segment)
+        if restatement.notes() > self.notes_at_once or not restatement.step(Budget()):
+            self.errands.append(restatement)
+
+    def let_go(self, segment: Segment) -> None:
+        """What its records say and still holds is said again; then nothing depends on them."""
+        store = self._store
         self._keep_watermarks(segment)
-        for lane, sequence, times in notes:
-            store.pending.note_return(lane, sequence, times)
-            store.position += 1
         for number in segment.marked:
             if number in store.segments or number in store.unreadable:
                 self._say_marked(number)
@@ -74,23 +79,6 @@ class Upkeep:
             if lane is not None and lane.watermark > 0 and not store.pending.has_watermark(lane):
                 store.note_watermark(lane)
                 store.position += 1
-
-    def _notes_that_hold(self, segment: Segment) -> list[tuple[int, int, int]]:
-        """How often messages came back that still wait, where nothing younger says it."""
-        notes: list[tuple[int, int, int]] = []
-        for lane, found in segment.returned.items():
-            known = self._returned_of(lane)
-            notes += [(lane, sequence, times) for sequence, times in found.items() if known.get(sequence, 0) == times]
-        return notes
-
-    def _returned_of(self, number: int) -> dict[int, int]:
-        lane = self._store.lanes.get(number)
-        if lane is not None:
-            return lane.returned
-        for waiting in self._store.unclaimed.lanes.values():
-            if waiting.number == number:
-                return waiting.returned
-        return {}
 
     def _say_marked(self, number: i64) -> None:
         """Without the file, what was acknowledged would come back, and nobody would know why."""

@@ -5,6 +5,7 @@ A message leaves its old queue only once it is in the new ones: never in neither
 
 from __future__ import annotations
 
+import traceback
 from typing import Final
 
 from mypy_extensions import i64
@@ -18,9 +19,12 @@ from warren.broker.publish.x_death import been_in, record_death, spliced_death
 from warren.broker.queue.awaiting import Awaiting
 from warren.broker.queue.deadletter import REASON_REJECTED, DeadLetter, LetterLine
 from warren.broker.queue.errands import Budget, Errand
+from warren.broker.queue.expiry import AGAIN_MS
 from warren.broker.queue.outlet import Outlet
 from warren.broker.queue.queue import Queue
+from warren.broker.timers import UNSET
 from warren.broker.vhost.realm import Realm
+from warren.broker.world import ERROR
 
 # What an operation has killed goes on with it, as part of its price, up to so many; a nack of 100,000 waits its turn.
 AT_ONCE: Final = 100
@@ -29,6 +33,8 @@ _LETTER_UNITS: Final[i64] = 80
 _QUEUE_UNITS: Final[i64] = 10
 _PROPERTIES: Final[i64] = 8
 _BODY: Final[i64] = 2048
+# One that cannot be sent on, told in the log with its traceback.
+_FAILED_UNITS: Final[i64] = 400
 
 
 class AwaitingSettle(Awaiting):
@@ -56,13 +62,8 @@ def bury_dead_letters(realm: Realm, maker: Outlet | None) -> None:
         letter = waiting.popleft()
         if left > 0 and letters.line_of(letter.queue) is None:
             left -= 1
-            funeral = _funeral_of(realm, letter, 1)
-            if funeral is None:
+            if not _bury_or_plan(realm, letter):
                 continue
-            if not funeral.is_wide():
-                funeral.finish()
-                continue
-            letter.funeral = funeral
         line = letters.stand_in_line(letter)
     if len(letters.lines) > lines:
         realm.errands.add(Burial(realm, maker))
@@ -70,6 +71,48 @@ def bury_dead_letters(realm: Realm, maker: Outlet | None) -> None:
     if maker is not None and line is not None and line.is_crowded():
         maker.await_errand()
         line.held.append(maker)
+
+
+def _bury_or_plan(realm: Realm, letter: DeadLetter) -> bool:
+    """At once, or True when it goes to so many queues that it has to stand in line."""
+    try:
+        funeral = _next(realm, letter, 1)
+        if funeral is None:
+            return False
+        if funeral.is_wide():
+            return True
+        funeral.finish()
+    except Exception:
+        _put_off(realm, letter)
+    return False
+
+
+def _next(realm: Realm, letter: DeadLetter, generation: i64) -> Funeral | None:
+    funeral = letter.funeral
+    if isinstance(funeral, Funeral):
+        return funeral
+    made = _funeral_of(realm, letter, generation)
+    letter.funeral = made
+    return made
+
+
+def _put_off(realm: Realm, letter: DeadLetter) -> None:
+    """It could not be sent on: never lost, and told once. Where too many wait already it is back in its queue."""
+    queue = letter.queue
+    unburied = realm.dead_letters.unburied
+    letter.tries += 1
+    if letter.tries == 1:
+        text = f"a dead letter of queue '{queue.name}' in vhost '{queue.vhost}' could not be sent on and is tried again"
+        realm.host.log(ERROR, f"{text}\n{traceback.format_exc()}")
+    if unburied.is_crowded():
+        # What was refused at the door is still with its publisher, who was told.
+        if letter.stored and not queue.deleted:
+            queue.put_back(letter.entry)
+            realm.drain_soon(queue)
+        return
+    unburied.add(letter)
+    if unburied.due == UNSET:
+        realm.timers.schedule(unburied, realm.now + AGAIN_MS)
 
 
 class Burial(Errand):
@@ -80,36 +123,45 @@ class Burial(Errand):
         self._realm = realm
         self._maker = maker
         self._line = realm.dead_letters.lines[maker]
-        # Of the letter that has left the line and is not yet everywhere.
-        self._funeral: Funeral | None = None
+        # The letter that has left the line and is not yet everywhere, and what it kills.
+        self._letter: DeadLetter | None = None
+        self._generation: i64 = 0
 
     def step(self, budget: Budget) -> bool:
         letters = self._realm.dead_letters
         line = self._line
         letters.maker = self._maker
-        while budget.left > 0 and (line.count > 0 or self._funeral is not None):
-            if self._funeral is None:
+        while budget.left > 0 and (line.count > 0 or self._letter is not None):
+            letter = self._letter
+            if letter is None:
                 generation = line.next_generation()
-                self._funeral = self._next(line.take(generation), generation + 1)
-                budget.spend(_LETTER_UNITS if self._funeral is None else self._funeral.cost())
-            if self._funeral is not None and self._funeral.step(budget):
-                self._funeral = None
+                self._generation = generation + 1
+                letter = line.take(generation)
+            self._letter = None if self._bury_some(letter, budget) else letter
         if line.held and not line.is_crowded():
             held, line.held = line.held, []
             for connection in held:
                 connection.errand_done()
-        if line.count > 0 or self._funeral is not None:
+        if line.count > 0 or self._letter is not None:
             return False
         letters.close_line(self._maker)
         return True
 
-    def _next(self, letter: DeadLetter, generation: i64) -> Funeral | None:
-        funeral = letter.funeral
-        return funeral if isinstance(funeral, Funeral) else _funeral_of(self._realm, letter, generation)
+    def _bury_some(self, letter: DeadLetter, budget: Budget) -> bool:
+        """A piece of its way; True when nothing is left of it, for now."""
+        try:
+            funeral = _next(self._realm, letter, self._generation)
+            if letter is not self._letter:
+                budget.spend(_LETTER_UNITS if funeral is None else funeral.cost())
+            return funeral is None or funeral.step(budget)
+        except Exception:
+            # Those behind it are not to be lost with it.
+            _put_off(self._realm, letter)
+            budget.spend(_FAILED_UNITS)
+            return True
 
     def failed(self) -> bool:
-        # The letter that failed has left the line; those behind it are not to be lost with it.
-        self._funeral = None
+        """Letters do not fail it. Whatever did, they go on with the next piece."""
         return False
 
 
@@ -152,13 +204,15 @@ class Funeral(FanOut):
 
     def done(self) -> None:
         letter = self._letter
+        if letter.stored:
+            self._settle(letter)
         letter.queue.counters.dead_lettered += 1
         counted = self._realm.dead_letters.counted
         kind = (letter.queue.type, letter.reason)
         counted[kind] = counted.get(kind, 0) + 1
         self.exchange.published_in += 1
-        if not letter.stored:
-            return
+
+    def _settle(self, letter: DeadLetter) -> None:
         store = self._realm.store
         if self.said & IS_STREAMED and store.position > store.synced:
             # A stream's files are not the log's: a crash could keep one and lose the other.

@@ -91,8 +91,10 @@ class FanOut(Errand):
             self.finish()
 
     def finish(self) -> None:
-        """All of it at once, for what is not wide."""
-        self.said = self.give(self.queues)
+        """All of it at once, for what is not wide. Of one that failed at the very end, only that."""
+        if self._at == 0:
+            self.said = self.give(self.queues)
+            self._at = len(self.queues)
         self.done()
 
     def step(self, budget: Budget) -> bool:

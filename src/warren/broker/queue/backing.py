@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.broker.message import NEVER, Message
+from warren.broker.message import Message
 from warren.broker.queue.browse import take_returned, take_waiting, waiting_after
 from warren.broker.queue.entry import Entry
 
@@ -138,7 +138,7 @@ class Backing:
             self.body_bytes -= entry.message.body_size
         return entry
 
-    def expiries(self) -> list[tuple[int, int]]:
-        """When each of those that expire does, and its sequence."""
-        waiting = list(self._entries) + [row[1] for row in self._returned]
-        return [(entry.expires_at, entry.sequence) for entry in waiting if entry.expires_at != NEVER]
+    def expiries(self, after: i64, limit: i64) -> list[tuple[int, int]]:
+        """Of those behind the sequence `after`, in order and at most `limit`: when each expires, and its sequence."""
+        waiting = waiting_after(self._entries, self._returned, after, limit)
+        return [(entry.expires_at, entry.sequence) for entry in waiting]

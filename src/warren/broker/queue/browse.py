@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify
+from itertools import islice
 
 from mypy_extensions import i64
 
@@ -30,7 +31,8 @@ def waiting_after(entries: deque[Entry], returned: list[tuple[int, Entry]], afte
     """Up to `limit` of them in order, those that came back in their own places."""
     first = first_after(entries, after)
     last = min(first + limit, i64(len(entries)))
-    found = [entries[index] for index in range(first, last)]
+    # From one end, not by index: each would be looked for from an end.
+    found = list(islice(entries, first, last))
     if not returned:
         return found
     found += [entry for sequence, entry in returned if sequence > after]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from warren.broker.timers import Timer
 from warren.broker.world import Host
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class DeadLetter:
         self.stored = stored
         # Where it goes to, if that is known while it waits.
         self.funeral: Errand | None = None
+        # It could not be sent on: how often, and what its queue had been through by then.
+        self.tries: i64 = 0
+        self.failed_at: i64 = 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -95,6 +99,36 @@ class LetterLine:
         return letter
 
 
+class Unburied(Timer):
+    """Letters that could not be sent on, which is a fault of ours. They have not left their queue, as far as a crash is
+    concerned; they are tried again, all of them, for as long as the queue is there.
+    """
+
+    def __init__(self, letters: DeadLetters) -> None:
+        super().__init__()
+        self._letters = letters
+        self.waiting: list[DeadLetter] = []
+        self._bytes: i64 = 0
+
+    def is_crowded(self) -> bool:
+        return len(self.waiting) >= LINE_LETTERS or self._bytes > LINE_BYTES
+
+    def add(self, letter: DeadLetter) -> None:
+        letter.failed_at = letter.queue.failed_at
+        self.waiting.append(letter)
+        self._bytes += letter.entry.message.body_size
+
+    def has_any_of(self, queue: Queue) -> bool:
+        return any(letter.queue is queue for letter in self.waiting)
+
+    def fire(self, now: i64) -> None:
+        waiting, self.waiting, self._bytes = self.waiting, [], 0
+        for letter in waiting:
+            # A queue that began anew did so with all that its store has, this one included.
+            if not letter.queue.deleted and letter.queue.failed_at == letter.failed_at:
+                self._letters.waiting.append(letter)
+
+
 class DeadLetters:
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -107,6 +141,7 @@ class DeadLetters:
         self.maker: Outlet | None = None
         self.generation: i64 = 0
         self.listener: DeathListener | None = None
+        self.unburied = Unburied(self)
         # Those that were republished, by type of queue and reason.
         self.counted: dict[tuple[str, str], int] = {}
 
@@ -126,7 +161,9 @@ class DeadLetters:
     def is_crowded(self, queue: Queue) -> bool:
         """So many letters wait where its letters wait that it should make no more."""
         line = self.line_of(queue)
-        return line is not None and line.is_crowded()
+        if line is not None and line.is_crowded():
+            return True
+        return self.unburied.is_crowded() and self.unburied.has_any_of(queue)
 
     def stand_in_line(self, letter: DeadLetter) -> LetterLine:
         """Where letters of its queue wait already, else with those of its maker."""

@@ -265,7 +265,7 @@ class FifoQueue(Queue):
         self.drain()
 
     def put_back(self, entry: Entry) -> None:
-        self.backing.requeue(entry)
+        super().put_back(entry)
         if self.exact_expiry is not None:
             self.exact_expiry.add(entry)
 
@@ -281,7 +281,7 @@ class FifoQueue(Queue):
         if self.exact_expiry is not None:
             # First whose time was over first, not the head.
             self.exact_expiry.drop(self.node.now)
-        else:
+        if self.exact_expiry is None or self.exact_expiry.has_failed:
             arm_expiry(self)
 
     def remove(self, entry: Entry, reason: str) -> None:

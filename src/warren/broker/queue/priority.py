@@ -124,9 +124,3 @@ class PriorityBacking(Backing):
             if entry is not None:
                 return entry
         return None
-
-    def expiries(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        for level in self.levels:
-            found += level.expiries()
-        return found

@@ -112,6 +112,10 @@ class Queue(Destination):
         """Given back."""
         raise NotImplementedError
 
+    def put_back(self, entry: Entry) -> None:
+        """To its own place, after all."""
+        self.backing.requeue(entry)
+
     def expire(self) -> None:
         """Let go of what has had its time, a batch of it."""
         raise NotImplementedError

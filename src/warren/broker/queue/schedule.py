@@ -58,7 +58,7 @@ class Schedule(Queue):
 
     def put_back(self, entry: Entry) -> None:
         """It could not be released, and is not tried again at once: what failed may fail again."""
-        self.backing.requeue(entry)
+        super().put_back(entry)
         self.exact_expiry.put_back(entry, self.node.now + AGAIN_MS)
 
     def is_held_up(self) -> bool:

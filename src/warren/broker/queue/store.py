@@ -42,6 +42,10 @@ class Store:
         """The streams of which more may be read since this was last asked."""
         return []
 
+    def take_errands(self) -> list[Errand]:
+        """What it has to do itself since this was last asked."""
+        return []
+
     def release(self, queue: Queue) -> None:
         """The queue failed: what is in memory of it is not to be trusted, and it will be opened anew."""
 

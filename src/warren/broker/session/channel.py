@@ -18,7 +18,7 @@ from warren.broker.metrics import ChannelCounters
 from warren.broker.queue.consumer import Consumer
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.held import Return
-from warren.broker.queue.outlet import RUNNING
+from warren.broker.queue.outlet import LARGE, RUNNING
 from warren.broker.queue.recipient import Recipient
 from warren.broker.session.answers import AwaitingAnswer, Transaction
 from warren.broker.session.confirm import Confirms
@@ -125,6 +125,9 @@ class Channel(Recipient):
     def framed(self, message: Message) -> bytes:
         """The content of a message in frames for this channel."""
         frame_max = self.connection.frame_max
+        if self.connection.identity < 0 and len(message.content) >= LARGE:
+            # One within the broker takes it as it is.
+            return message.content
         if needs_reframing(message.content, frame_max):
             return reframe(message.content, self.number, frame_max)
         if message.channel != self.number:

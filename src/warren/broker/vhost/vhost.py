@@ -60,6 +60,8 @@ class VHost:
         self.limits: dict[str, int] = {}
         self.parameters: dict[tuple[str, str], object] = {}
         self.connections: i64 = 0
+        # It is being deleted, which takes a while: nobody comes in any more.
+        self.is_leaving = False
         # The firehose is on: see firehose.py.
         self.tracing = False
         # Bindings by where they lead, so that they can go with their destination.

@@ -260,7 +260,7 @@ class Handshake:
         name = method.virtual_host
         node.check_connection_limit(connection)
         vhost = node.vhosts.get(name)
-        if vhost is None:
+        if vhost is None or vhost.is_leaving:
             raise NotAllowed(f"vhost {name} not found")
         vhost.check_connection_limit(connection.user)
         node.check_user_connection_limit(connection)
