@@ -57,12 +57,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
-        context = TaskContext.get()
-        query = context and context.getLocalProperty("sql.streaming.queryId")
-        batch = context and context.getLocalProperty("streaming.sql.batchId")
-        if not query or not batch:
-            raise WarrenError("Spark did not tell which batch of which query this is, so a repeated one cannot be told")
-        return publish_task(self._options, query, int(batch), iterator)
+        return publish_task(self._options, *batch_of_query(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """The broker has confirmed all of it already."""
@@ -159,6 +154,16 @@ def _check_property(column: str, name: str, kind: DataType) -> None:
     if not is_moment and not isinstance(kind, (IntegralType if is_number else StringType, NullType)):
         wanted = "a timestamp, or seconds as bigint" if name == "timestamp" else "int" if is_number else "string"
         raise WarrenError(f"column {column} is {kind.simpleString()} and must be {wanted}")
+
+
+def batch_of_query() -> tuple[str, int]:
+    """Which of which: the same whenever Spark does the batch again."""
+    context = TaskContext.get()
+    query = context and context.getLocalProperty("sql.streaming.queryId")
+    batch = context and context.getLocalProperty("streaming.sql.batchId")
+    if not query or not batch:
+        raise WarrenError("Spark did not tell which batch of which query this is, so a repeated one cannot be told")
+    return query, int(batch)
 
 
 def _partition() -> int:
