@@ -28,6 +28,7 @@ from warren.spark.options import OnReturn, WriteOptions
 from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
 from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturns, Returns
 from warren.spark.schema import PROPERTIES, PROPERTY_NAMES
+from warren.spark.worker_memory import keep_modules
 
 _HEADERS: Final = "map<string,string>"
 # Of the number of a row: what is above it is the batch.
@@ -100,6 +101,7 @@ def publish_rows(
         client.abandon()
         raise
     client.leave()
+    keep_modules()
     return Published(publisher.confirms.published, returns.count)
 
 
