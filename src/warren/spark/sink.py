@@ -25,7 +25,7 @@ from warren.errors import WarrenError
 from warren.spark.consume import open_client
 from warren.spark.encode import LEFT_BEHIND, Encoder
 from warren.spark.options import OnReturn, WriteOptions
-from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
+from warren.spark.publish import ConfirmedPublisher
 from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturns, Returns
 from warren.spark.schema import PROPERTIES, PROPERTY_NAMES
 from warren.spark.worker_memory import keep_modules
@@ -93,8 +93,7 @@ def publish_rows(
         publisher = ConfirmedPublisher(client, options.max_in_flight, returns.take)
         encoder = Encoder(options, client.frame_max, identity)
         for batch in batches:
-            for frames, messages in encoder.chunks(batch, publisher.most_at_once, SEND_BYTES):
-                publisher.publish(frames, messages)
+            encoder.publish(batch, publisher)
         publisher.finish()
         returns.finish()
     except BaseException:
