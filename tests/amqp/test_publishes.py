@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from warren.amqp.fields import Field
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
-from warren.amqp.publishes import Publishes
+from warren.amqp.publishes import BytesColumn, Publishes, only_mode
 
 FRAME_MAX = 64
 
@@ -24,11 +24,11 @@ def one_by_one(header: str, bodies: list[bytes], targets: list[bytes], which: li
     return frames
 
 
-def columns(bodies: list[bytes]) -> tuple[bytes, bytes]:
+def column(bodies: list[bytes]) -> BytesColumn:
     ends = [0]
     for body in bodies:
         ends.append(ends[-1] + len(body))
-    return b"".join(bodies), struct.pack(f"<{len(ends)}i", *ends)
+    return BytesColumn(b"".join(bodies), struct.pack(f"<{len(ends)}i", *ends))
 
 
 @given(
@@ -42,8 +42,8 @@ def test_the_frames_are_those_of_single_messages(
 ) -> None:
     bodies, which = [body for body, _ in rows], [number for _, number in rows]
     targets = [b"first", b"second", b""]
-    publishes = Publishes(3, FRAME_MAX, 2, header.encode(), b"job/")
-    publishes.load(*columns(bodies), targets, struct.pack(f"<{len(which)}i", *which), 98)
+    publishes = Publishes(3, FRAME_MAX, header.encode(), b"job/")
+    publishes.load(column(bodies), only_mode(2), targets, struct.pack(f"<{len(which)}i", *which), 98)
     wanted = one_by_one(header, bodies, targets, which, 98)
     while left := publishes.left:
         frames = publishes.take(most, most_bytes)
@@ -57,7 +57,7 @@ def test_the_frames_are_those_of_single_messages(
 
 
 def test_one_target_for_all_needs_no_numbers() -> None:
-    publishes = Publishes(3, 0, 1, b"", b"")
-    publishes.load(*columns([b"a", b"bc"]), [b"target"], b"", 0)
+    publishes = Publishes(3, 0, b"", b"")
+    publishes.load(column([b"a", b"bc"]), only_mode(1), [b"target"], b"", 0)
     plain = encode_properties(Properties(delivery_mode=1))
     assert publishes.take(9, 9999) == b"".join(b"target" + content_frames(3, plain, body, 0) for body in (b"a", b"bc"))

@@ -19,9 +19,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.faults.spark_hooks import SABOTAGE, HookedBatches, HookedSource, await_file, mark, settles_early, strike
+from tests.faults.spark_hooks import (
+    SABOTAGE,
+    HookedBatches,
+    HookedNowhere,
+    HookedSource,
+    HookedStreamStep,
+    await_file,
+    mark,
+    settles_early,
+    strike,
+)
 from warren.spark import session
 from warren.spark.folders import LocalFolder
+from warren.spark.options import write_options
+from warren.spark.pipelines.publish_step import SUMMARY
 from warren.spark.pipelines.row_order import RowOrder
 
 if TYPE_CHECKING:
@@ -51,7 +63,8 @@ class Driver:
         self._folder = Path(given["folder"])
         self._queries: list[str] = given.get("queries", QUERIES)
         self._spark = session("faults", f"local[{given.get('cores', 2)},4]", **{"spark.ui.enabled": False})
-        self._spark.dataSource.register(HookedSource)
+        for source in (HookedSource, HookedNowhere):
+            self._spark.dataSource.register(source)
         process = self._spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         (self._folder / "victims").write_text(f"{process.pid} {os.getpid()}")
         self.jvm = int(process.pid)
@@ -74,20 +87,26 @@ class Driver:
         return frame.writeStream.foreachBatch(self._sink(source))
 
     def _copy_of_messages(self, query: str, now: bool) -> DataStreamWriter:
-        """From the stream, or the queue, to an exchange, as a pipeline does it."""
+        """From the stream, or the queue, to an exchange."""
         options = {"uri": self._uri, "timeout": "10", "maxOffsetsPerTrigger": str(LAST_BATCH if now else BATCH)}
         if query == COPY:
             options |= {"stream": "source-stream", "startingOffsets": "earliest", "minPartitions": "2"}
         else:
             options |= {"queue": f"source-{query}"}
         frame = self._spark.readStream.format("warren").options(**options).load()
-        return frame.select("body").writeStream.format("hooked").options(**self._options_of_copy(query))
+        copied, copy_options = frame.select("body"), self._options_of_copy(query)
+        if query == COPY:
+            return copied.writeStream.format("hooked").options(**copy_options)
+        # As a pipeline does it, whose sink is none that could be killed in.
+        step = HookedStreamStep(write_options(copy_options, copied.columns))
+        return copied.mapInArrow(step, SUMMARY).writeStream.format(HookedNowhere.name())
 
     def _copy_of_files(self, now: bool) -> DataStreamWriter:
         reader = self._spark.readStream.option("maxFilesPerTrigger", LAST_BATCH if now else BATCH_FILES)
         frame = reader.text(str(self._folder / f"source-{COPY_FILES}")).selectExpr("value AS body")
         checkpoint = LocalFolder(self._folder / f"checkpoint-{COPY_FILES}")
-        publish = HookedBatches(self._options_of_copy(COPY_FILES), frame.schema, checkpoint, RowOrder.SORTED)
+        options = write_options(self._options_of_copy(COPY_FILES), frame.columns)
+        publish = HookedBatches(options, checkpoint, RowOrder.SORTED)
 
         def write(frame: DataFrame, batch: int) -> None:
             publish(frame, batch)

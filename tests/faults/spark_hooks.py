@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     InputPartition,
@@ -21,7 +23,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from warren.spark.partitions import RangePartition
-from warren.spark.pipelines.publish_step import PublishStep
+from warren.spark.pipelines.publish_step import PublishStep, StreamPublishStep
 from warren.spark.pipelines.writers import MessageBatches
 from warren.spark.queue import Offset, QueueReader
 from warren.spark.sink import Published, StreamWriter
@@ -133,14 +135,23 @@ class HookedWriter(StreamWriter):
         strike("after-publish")
 
 
+def _struck(steps: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for done in steps:
+        if done["messages"][0].as_py():
+            strike("during-publish")
+        yield done
+
+
 class HookedStep(PublishStep):
     """The same for rows that are sorted first."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for done in super().__call__(batches):
-            if done["messages"][0].as_py():
-                strike("during-publish")
-            yield done
+        return _struck(super().__call__(batches))
+
+
+class HookedStreamStep(StreamPublishStep):
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _struck(super().__call__(batches))
 
 
 class HookedBatches(MessageBatches):
@@ -159,3 +170,22 @@ class HookedSource(WarrenSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         return HookedWriter(self._write_options(schema, overwrite))
+
+
+class NowhereWriter(DataSourceStreamArrowWriter):
+    """For queries whose steps have published all."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+        return Published(sum(batch.num_rows for batch in iterator), 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        strike("after-publish")
+
+
+class HookedNowhere(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "hooked-nowhere"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return NowhereWriter()

@@ -20,6 +20,7 @@ from warren.amqp.tables import decode_table, encode_table
 from warren.errors import WarrenError
 from warren.spark.encode import merge_headers
 from warren.spark.options import write_options
+from warren.spark.pipelines.publish_step import StreamPublishStep
 from warren.spark.publish import Unconfirmed
 from warren.spark.sink import Published, check_columns, publish_rows
 
@@ -227,6 +228,14 @@ def test_a_repeated_batch_arrives_once_where_the_queue_looks_out_for_it(warren: 
     for _ in range(3):
         publish(warren, {"value": numbered(100)}, "query/4/0", routingKey=name)
     assert [body for *_, body in warren.get_all(name)] == numbered(100)
+
+
+def test_a_step_that_is_not_told_which_batch_it_is_publishes_nothing(warren: BrokerUnderTest) -> None:
+    name = warren.make("classic")
+    options = write_options({"uri": warren.uri, "exchange": "", "routingKey": name}, ["body"])
+    with pytest.raises(WarrenError, match="Spark did not tell which batch of which query this is"):
+        list(StreamPublishStep(options)(iter(pa.table({"body": [b"x"]}).to_batches())))
+    assert warren.count(name) == 0
 
 
 def test_confirms_may_come_in_any_order() -> None:

@@ -12,6 +12,9 @@ import pyarrow as pa
 import pytest
 
 from tests.faults.kill9_broker import environment
+from tests.spark.broker_under_test import BrokerUnderTest
+from warren.spark.options import write_options
+from warren.spark.pipelines.publish_step import PublishStep
 from warren.spark.spark_session import prepare_environment
 from warren.spark.worker_python import worker_python
 
@@ -65,3 +68,31 @@ def test_workers_do_not_compile_pyspark_from_its_archive(spark: SparkSession) ->
 
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(where, "file string").collect()
     assert Path(row.file).is_file()
+
+
+@pytest.mark.spark
+def test_workers_do_not_look_for_garbage_in_modules_after_each_task(
+    spark: SparkSession, warren: BrokerUnderTest
+) -> None:
+    name = warren.make("classic")
+    options = write_options({"uri": warren.uri, "exchange": "", "routingKey": name}, ["body"])
+
+    def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import gc
+
+        list(PublishStep(options, "query", 0)(batches))
+        yield pa.RecordBatch.from_pydict({"kept": [gc.get_freeze_count()]})
+
+    (row,) = spark.range(0, 1, 1, 1).selectExpr("string(id) AS body").mapInArrow(publish, "kept long").collect()
+    assert row.kept > 10_000
+    assert warren.count(name) == 1
+
+
+def test_a_process_that_is_not_sparks_own_is_left_as_it_is() -> None:
+    script = (
+        "from warren.spark.worker_memory import keep_modules; import gc; keep_modules(); print(gc.get_freeze_count())"
+    )
+    elsewhere = {name: value for name, value in environment().items() if name != "SPARK_REUSE_WORKER"}
+    assert subprocess.check_output([sys.executable, "-c", script], env=elsewhere, text=True) == "0\n"
+    kept = {**elsewhere, "SPARK_REUSE_WORKER": "1"}
+    assert int(subprocess.check_output([sys.executable, "-c", script], env=kept, text=True)) > 1000

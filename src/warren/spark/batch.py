@@ -13,6 +13,7 @@ from warren.spark.ends import Ends, ranges_between
 from warren.spark.followers import ReadRange, reader_at, stream_ports
 from warren.spark.options import ReadOptions
 from warren.spark.partitions import RangePartition, shared_out, split
+from warren.spark.worker_memory import keep_modules
 
 
 class BatchReader(DataSourceReader):
@@ -37,6 +38,7 @@ def read_partition(partition: InputPartition, options: ReadOptions) -> Iterator[
         if partition.span.archive:
             read = _with_archive(read)
         yield from read(options.target, partition.span, options.prefetch, options.timeout, options.fail_on_data_loss)
+    keep_modules()
 
 
 def _with_archive(read: ReadRange) -> ReadRange:

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from warren.amqp.deliveries import text_of
 from warren.amqp.fields import Field, Table
-from warren.amqp.frames import content_frames
 from warren.amqp.methods import BasicPublish
 from warren.amqp.properties import Properties, encode_properties
-from warren.amqp.publishes import Publishes
-from warren.amqp.tables import decode_table
+from warren.amqp.publishes import BytesColumn, Publishes, RowProperties, only_mode
+from warren.amqp.tables import decode_table, encode_table
 from warren.client.session import CHANNEL, frame_of
 from warren.errors import AmqpError, WarrenError
 from warren.spark.options import WriteOptions
-from warren.spark.property_columns import PropertyColumn, fields_of, property_columns
+from warren.spark.property_bytes import CannotBeSent, PropertyBytes
+from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
 from warren.spark.schema import PROPERTY_NAMES
 
 # Of a message that was read: where it was, which it cannot take along.
 LEFT_BEHIND: Final = ("queue", "offset", "redelivered", "arrived_at")
 _MOST_TARGETS: Final = 10_000
 _PERSISTENT: Final = 2
+_MODE: Final = "delivery_mode"
 
-T = TypeVar("T")
 # Exchange and routing key.
 _Target = tuple[str | None, str | None]
+_Headers = Sequence[tuple[str, str | None]]
 
 
 class Encoder:
@@ -36,47 +39,27 @@ class Encoder:
 
     def __init__(self, options: WriteOptions, frame_max: int, identity: str) -> None:
         self._options = options
-        self._frame_max = frame_max
         self._identity = identity
         self._row = 0
         self._targets: dict[_Target, bytes] = {}
         header = options.deduplication_header.encode()
-        mode = 1 if options.persistent is False else _PERSISTENT
-        self._publishes = Publishes(CHANNEL, frame_max, mode, header, f"{identity}/".encode())
+        self._mode = 1 if options.persistent is False else _PERSISTENT
+        self._publishes = Publishes(CHANNEL, frame_max, header, f"{identity}/".encode())
+
+    def publish(self, batch: pa.RecordBatch, publisher: ConfirmedPublisher) -> None:
+        for frames, messages in self.chunks(batch, publisher.most_at_once, SEND_BYTES):
+            publisher.publish(frames, messages)
 
     def chunks(self, batch: pa.RecordBatch, most: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
-        """Frames of many messages, and how many. Most rows are a body and a key, which takes no object for each."""
+        """Frames of many messages, and how many."""
         columns = _Columns(batch)
-        if not columns.are_plain:
-            yield from _grouped(self.messages(batch), most, most_bytes)
-            return
         publishes = self._publishes
-        publishes.load(*columns.body_buffers(), *self._all_targets(columns), self._row)
+        properties = self._properties(columns) if columns.has_properties else only_mode(self._mode)
+        publishes.load(_laid_out(columns.bodies()), properties, *self._all_targets(columns), self._row)
         self._row += batch.num_rows
         while left := publishes.left:
             frames = publishes.take(most, most_bytes)
             yield frames, left - publishes.left
-
-    def messages(self, batch: pa.RecordBatch) -> Iterator[bytes]:
-        """The frames of each."""
-        columns = _Columns(batch)
-        bodies = columns.bodies()
-        exchanges = columns.texts("exchange", self._options.exchange)
-        keys = columns.texts("routing_key", self._options.routing_key)
-        properties, sets_mode = columns.properties(), self._sets_mode(columns)
-        headers, raw_headers = columns.optional("headers"), columns.optional("headers_raw")
-        for at in range(batch.num_rows):
-            identity = f"{self._identity}/{self._row}"
-            self._row += 1
-            encoded = self._properties(
-                identity,
-                {name: values[at] for name, values in properties if values[at] is not None},
-                sets_mode[at],
-                None if headers is None else headers[at],
-                None if raw_headers is None else raw_headers[at],
-            )
-            body = bodies[at] or b""
-            yield self._target(exchanges[at], keys[at]) + content_frames(CHANNEL, encoded, body, self._frame_max)
 
     def _target(self, exchange: str | None, key: str | None) -> bytes:
         frame = self._targets.get((exchange, key))
@@ -104,37 +87,53 @@ class Encoder:
             targets.append(self._target(exchange, key))
         return targets, which.tobytes()
 
-    def _properties(
-        self,
-        identity: str,
-        values: dict[str, Any],
-        sets_mode: bool,
-        headers: Sequence[tuple[str, str | None]] | None,
-        raw_headers: bytes | None,
-    ) -> bytes:
+    def _properties(self, columns: _Columns) -> RowProperties:
+        given = columns.properties()
+        given[_MODE] = self._modes(columns, given.get(_MODE))
         try:
-            table = merge_headers(headers, raw_headers)
+            laid_out = PropertyBytes(given, columns.rows)
+        except CannotBeSent as refused:
+            value = given[refused.name][refused.row].as_py()
+            with self._told_of(refused.row):
+                encode_properties(Properties(**{refused.name: value}))
+            raise
+        before, behind = _laid_out(laid_out.before), _laid_out(laid_out.behind)
+        return RowProperties(laid_out.flags, before, self._tables(columns), behind)
+
+    def _modes(self, columns: _Columns, modes: pa.Array | None) -> pa.Array:
+        """A message that was read keeps its own mode, or none, unless the option says otherwise."""
+        if self._options.persistent is not None or modes is None:
+            return pa.repeat(pa.scalar(self._mode, pa.int32()), columns.rows)
+        return pc.if_else(columns.without_properties(), self._mode, modes)
+
+    def _tables(self, columns: _Columns) -> BytesColumn:
+        """Of the rows that have headers of their own, with the id; others are left out, and get no more than an id."""
+        headers, raw = columns.optional("headers"), columns.optional("headers_raw")
+        if headers is None and raw is None:
+            return BytesColumn(b"")
+        none = [None] * columns.rows
+        pairs = enumerate(zip(headers or none, raw or none, strict=True))
+        tables = [b"" if own == (None, None) else self._table(row, *own) for row, own in pairs]
+        return _laid_out(pa.array(tables, pa.binary()))
+
+    def _table(self, row: int, headers: _Headers | None, raw: bytes | None) -> bytes:
+        with self._told_of(row):
+            table = merge_headers(headers, raw)
+            assert table is not None
             name = self._options.deduplication_header
-            if name and (table is None or name not in table or self._options.new_ids):
-                table = {} if table is None else table
-                table[name] = Field("S", identity)
-            if "timestamp" in values:
-                # Unsigned on the wire, and a bigint is not.
-                values["timestamp"] %= 1 << 64
-            if sets_mode:
-                values["delivery_mode"] = 1 if self._options.persistent is False else _PERSISTENT
-            return encode_properties(Properties(headers=table, **values))
+            if name and (name not in table or self._options.new_ids):
+                table[name] = Field("S", f"{self._identity}/{self._row + row}")
+            return encode_table(table)
+
+    @contextlib.contextmanager
+    def _told_of(self, row: int) -> Iterator[None]:
+        try:
+            yield
         except AmqpError as error:
-            raise WarrenError(f"row {identity} cannot be sent: {error.explanation}") from error
-
-    def _sets_mode(self, columns: _Columns) -> Sequence[bool]:
-        """By row. A message that was read keeps its own mode, or none, unless the option says otherwise."""
-        if self._options.persistent is not None or not columns.have_mode:
-            return _Same(True)
-        return columns.without_properties()
+            raise WarrenError(f"row {self._identity}/{self._row + row} cannot be sent: {error.explanation}") from error
 
 
-def merge_headers(headers: Sequence[tuple[str, str | None]] | None, raw: bytes | None) -> Table | None:
+def merge_headers(headers: _Headers | None, raw: bytes | None) -> Table | None:
     """A header of `headers` keeps the type that it has in `raw` as long as its text is the same; else it is text."""
     typed = None if raw is None else decode_table(raw, 4, len(raw))
     if headers is None or typed is None:
@@ -150,42 +149,30 @@ def _text_field(value: str | None) -> Field:
     return Field("V", None) if value is None else Field("S", value)
 
 
-def _grouped(messages: Iterator[bytes], most: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
-    group: list[bytes] = []
-    size = 0
-    for message in messages:
-        group.append(message)
-        size += len(message)
-        if len(group) >= most or size >= most_bytes:
-            yield b"".join(group), len(group)
-            group, size = [], 0
-    if group:
-        yield b"".join(group), len(group)
+def _laid_out(column: pa.Array | None) -> BytesColumn:
+    """The bytes of all values, and where each ends."""
+    if column is None:
+        return BytesColumn(b"")
+    column = column.fill_null(b"") if column.null_count else column
+    _, ends, values = column.buffers()
+    if ends is None or not len(column):
+        return BytesColumn(b"", bytes(4))
+    numbers = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
+    if values is None:
+        return BytesColumn(b"", numbers.tobytes())
+    # A slice of a large column must not take all of it along.
+    first, last = int(numbers[0]), int(numbers[-1])
+    return BytesColumn(values.slice(first, last - first).to_pybytes(), (numbers - numbers[0]).tobytes())
 
 
 class _Columns:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._names = set(batch.schema.names)
-        # Whether a row is no more than a body and where it goes.
-        self.are_plain = not self._names & {"properties", "headers", "headers_raw", *PROPERTY_NAMES}
+        self.rows = batch.num_rows
+        # Whether a row is more than a body and where it goes.
+        self.has_properties = bool(self._names & {"properties", "headers", "headers_raw", *PROPERTY_NAMES})
         self._properties = batch.column("properties") if "properties" in self._names else None
-        fields = self._names if self._properties is None else {field.name for field in self._properties.type}
-        self.have_mode = "delivery_mode" in fields
-
-    def body_buffers(self) -> tuple[bytes, bytes]:
-        """The bytes of all bodies, and where each ends."""
-        bodies = self._bodies()
-        bodies = bodies.fill_null(b"") if bodies.null_count else bodies
-        _, ends, values = bodies.buffers()
-        if ends is None or not len(bodies):
-            return b"", bytes(4)
-        numbers = np.frombuffer(ends, np.int32)[bodies.offset : bodies.offset + len(bodies) + 1]
-        if values is None:
-            return b"", numbers.tobytes()
-        # A slice of a large column must not take all of it along.
-        first, last = int(numbers[0]), int(numbers[-1])
-        return values.slice(first, last - first).to_pybytes(), (numbers - numbers[0]).tobytes()
 
     def targets(self, exchange: str | None, key: str | None) -> tuple[list[_Target], np.ndarray[Any, Any]]:
         """Every distinct exchange and key, and for each row which of them it has."""
@@ -208,42 +195,18 @@ class _Columns:
         values: list[Any] = self._batch.column(name).to_pylist()
         return values
 
-    def bodies(self) -> list[bytes | None]:
-        bodies: list[bytes | None] = self._bodies().to_pylist()
-        return bodies
-
-    def _bodies(self) -> pa.BinaryArray:
+    def bodies(self) -> pa.BinaryArray:
         # Text is its bytes: a view, not a conversion.
         return self._batch.column("body" if "body" in self._names else "value").cast(pa.binary())
 
-    def texts(self, name: str, fixed: str | None) -> Sequence[str | None]:
-        if fixed is not None:
-            return _Same(fixed)
-        texts: list[str | None] = self._batch.column(name).to_pylist()
-        return texts
-
-    def properties(self) -> list[PropertyColumn]:
+    def properties(self) -> dict[str, pa.Array]:
         if self._properties is not None:
-            return fields_of(self._properties)
-        flat = [name for name in PROPERTY_NAMES if name in self._names]
-        return property_columns(flat, [self._batch.column(name) for name in flat])
+            names = [field.name for field in self._properties.type]
+            return dict(zip(names, self._properties.flatten(), strict=True))
+        return {name: self._batch.column(name) for name in PROPERTY_NAMES if name in self._names}
 
-    def without_properties(self) -> Sequence[bool]:
-        """By row."""
-        if self._properties is None or not self._properties.null_count:
-            return _Same(False)
-        missing: list[bool] = self._properties.is_null().to_pylist()
-        return missing
-
-
-class _Same(Sequence[T]):
-    """The same in every row."""
-
-    def __init__(self, value: T) -> None:
-        self._value = value
-
-    def __getitem__(self, at: object) -> Any:
-        return self._value
-
-    def __len__(self) -> int:
-        return 1
+    def without_properties(self) -> pa.Array:
+        """By row, whether it has none of them because nothing was read."""
+        if self._properties is None:
+            return pa.repeat(pa.scalar(False), self.rows)
+        return self._properties.is_null()

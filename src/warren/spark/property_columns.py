@@ -21,7 +21,12 @@ def fields_of(properties: pa.StructArray) -> list[PropertyColumn]:
 
 
 def _plain(values: pa.Array) -> list[Any]:
-    if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp("s", values.type.tz), safe=False).cast(pa.int64())
-    listed: list[Any] = values.to_pylist()
+    listed: list[Any] = in_seconds(values).to_pylist()
     return listed
+
+
+def in_seconds(values: pa.Array) -> pa.Array:
+    """Times; all else stays as it is."""
+    if not pa.types.is_timestamp(values.type):
+        return values
+    return values.cast(pa.timestamp("s", values.type.tz), safe=False).cast(pa.int64())

@@ -25,9 +25,10 @@ from warren.errors import WarrenError
 from warren.spark.consume import open_client
 from warren.spark.encode import LEFT_BEHIND, Encoder
 from warren.spark.options import OnReturn, WriteOptions
-from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
+from warren.spark.publish import ConfirmedPublisher
 from warren.spark.returns import CollectedReturns, FailingReturns, IgnoredReturns, Returns
 from warren.spark.schema import PROPERTIES, PROPERTY_NAMES
+from warren.spark.worker_memory import keep_modules
 
 _HEADERS: Final = "map<string,string>"
 # Of the number of a row: what is above it is the batch.
@@ -57,12 +58,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
-        context = TaskContext.get()
-        query = context and context.getLocalProperty("sql.streaming.queryId")
-        batch = context and context.getLocalProperty("streaming.sql.batchId")
-        if not query or not batch:
-            raise WarrenError("Spark did not tell which batch of which query this is, so a repeated one cannot be told")
-        return publish_task(self._options, query, int(batch), iterator)
+        return publish_task(self._options, *batch_of_query(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """The broker has confirmed all of it already."""
@@ -97,14 +93,14 @@ def publish_rows(
         publisher = ConfirmedPublisher(client, options.max_in_flight, returns.take)
         encoder = Encoder(options, client.frame_max, identity)
         for batch in batches:
-            for frames, messages in encoder.chunks(batch, publisher.most_at_once, SEND_BYTES):
-                publisher.publish(frames, messages)
+            encoder.publish(batch, publisher)
         publisher.finish()
         returns.finish()
     except BaseException:
         client.abandon()
         raise
     client.leave()
+    keep_modules()
     return Published(publisher.confirms.published, returns.count)
 
 
@@ -159,6 +155,16 @@ def _check_property(column: str, name: str, kind: DataType) -> None:
     if not is_moment and not isinstance(kind, (IntegralType if is_number else StringType, NullType)):
         wanted = "a timestamp, or seconds as bigint" if name == "timestamp" else "int" if is_number else "string"
         raise WarrenError(f"column {column} is {kind.simpleString()} and must be {wanted}")
+
+
+def batch_of_query() -> tuple[str, int]:
+    """Which of which: the same whenever Spark does the batch again."""
+    context = TaskContext.get()
+    query = context and context.getLocalProperty("sql.streaming.queryId")
+    batch = context and context.getLocalProperty("streaming.sql.batchId")
+    if not query or not batch:
+        raise WarrenError("Spark did not tell which batch of which query this is, so a repeated one cannot be told")
+    return query, int(batch)
 
 
 def _partition() -> int:

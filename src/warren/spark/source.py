@@ -18,6 +18,7 @@ from warren.spark.queue import QueueReader
 from warren.spark.schema import COLUMNS, DDL
 from warren.spark.sink import BatchWriter, StreamWriter, check_columns
 from warren.spark.stream import StreamReader
+from warren.spark.worker_memory import keep_modules
 
 
 class WarrenSource(DataSource):
@@ -47,6 +48,8 @@ class WarrenSource(DataSource):
         return BatchWriter(self._write_options(schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        # Asked twice for each batch, by two processes.
+        keep_modules()
         return StreamWriter(self._write_options(schema, overwrite))
 
     def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:

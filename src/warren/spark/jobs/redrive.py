@@ -162,8 +162,7 @@ class Redrive:
         try:
             publisher = ConfirmedPublisher(client, CHUNK, _refuse_return)
             options = WriteOptions(target, "", None, mandatory=True, persistent=True, deduplication_header="")
-            for message in Encoder(options, client.frame_max, "redrive").messages(letters):
-                publisher.publish(message)
+            Encoder(options, client.frame_max, "redrive").publish(letters, publisher)
             publisher.finish()
         except BaseException:
             client.abandon()

@@ -52,8 +52,7 @@ class DeadLetterWriter:
             self._connect()
         assert self._publisher is not None
         assert self._encoder is not None
-        for message in self._encoder.messages(letters):
-            self._publisher.publish(message)
+        self._encoder.publish(letters, self._publisher)
 
     def finish(self) -> None:
         if self._publisher is not None and self._client is not None:

@@ -165,6 +165,7 @@ def _put_aside(aside: Aside) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
         import pyarrow.compute as pc
 
         from warren.spark.pipelines.dead_letters import DeadLetterWriter
+        from warren.spark.worker_memory import keep_modules
 
         writer = DeadLetterWriter(aside)
         for batch in batches:
@@ -179,6 +180,7 @@ def _put_aside(aside: Aside) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
             yield batch.drop_columns([REASON])
         # Before the task may be called done.
         writer.finish()
+        keep_modules()
 
     return step
 

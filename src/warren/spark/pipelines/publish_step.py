@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
 from warren.spark.options import WriteOptions
-from warren.spark.sink import publish_task
+from warren.spark.sink import batch_of_query, publish_task
+
+# Of what is left of the rows.
+SUMMARY: Final = "messages LONG"
 
 
 @dataclass(frozen=True)
@@ -21,3 +25,14 @@ class PublishStep:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         done = publish_task(self.options, self.query, self.batch, batches)
         yield pa.RecordBatch.from_pydict({"messages": [done.messages]})
+
+
+@dataclass(frozen=True)
+class StreamPublishStep:
+    """The same in a streaming query, which says itself what it is called and how far it is. As a sink of Python's Spark
+    would have two more Python processes plan and commit each batch, which takes longer than to publish a few rows."""
+
+    options: WriteOptions
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return PublishStep(self.options, *batch_of_query())(batches)

@@ -8,12 +8,12 @@ from warren.amqp.constants import DEDUPLICATION_HEADER
 from warren.broker.exchanges.pipeline import RESULT_HEADER
 from warren.errors import WarrenError
 from warren.spark.folders import Folder, folder_at
-from warren.spark.options import write_options
+from warren.spark.options import WriteOptions, write_options
 from warren.spark.pipelines.delta_table import DeltaBatches
 from warren.spark.pipelines.graph import views_of
 from warren.spark.pipelines.model import Definition, Mode, Sink, SinkKind
 from warren.spark.pipelines.parquet_table import SCHEMA, ParquetTable
-from warren.spark.pipelines.publish_step import PublishStep
+from warren.spark.pipelines.publish_step import SUMMARY, PublishStep, StreamPublishStep
 from warren.spark.pipelines.read_sink import FILE_FORMATS
 from warren.spark.pipelines.read_source import ENVELOPE
 from warren.spark.pipelines.row_order import (
@@ -24,7 +24,7 @@ from warren.spark.pipelines.row_order import (
     row_order,
 )
 from warren.spark.pipelines.schema_change import schema_of_table, widened
-from warren.spark.pipelines.tables import FORMAT, frame_of
+from warren.spark.pipelines.tables import frame_of
 from warren.spark.pipelines.topology import is_warren
 from warren.spark.pipelines.write_rows import query_id, write_rows
 from warren.spark.sink import check_columns
@@ -42,6 +42,8 @@ _OUTPUT_MODES: Final = {Mode.UPSERT: Mode.UPDATE.value}
 # Every so many batches small files are put together.
 _COMPACT_EVERY: Final = 16
 _ROWS_SHOWN: Final = 20
+# Spark's sink for queries whose steps have done all there is to do.
+_NOWHERE: Final = "noop"
 
 
 def start(spark: SparkSession, definition: Definition, sink: Sink, once: bool) -> StreamingQuery:
@@ -75,9 +77,10 @@ def _to_broker(frame: DataFrame, definition: Definition, sink: Sink, checkpoint:
     except WarrenError as error:
         raise WarrenError(f'{definition.at(sink.line)}sink "{sink.name}": {error}') from error
     order = row_order(definition, sink)
+    checked = write_options(options, frame.columns)
     if order is RowOrder.SAME:
-        return frame.writeStream.format(FORMAT).options(**options)
-    return frame.writeStream.foreachBatch(MessageBatches(options, frame.schema, checkpoint, order))
+        return frame.mapInArrow(StreamPublishStep(checked), SUMMARY).writeStream.format(_NOWHERE)
+    return frame.writeStream.foreachBatch(MessageBatches(checked, checkpoint, order))
 
 
 def _marked_as_result(frame: DataFrame, pipeline: str) -> DataFrame:
@@ -158,14 +161,14 @@ class MessageBatches:
 
     _step: type[PublishStep] = PublishStep
 
-    def __init__(self, options: dict[str, str], schema: StructType, checkpoint: Folder, order: RowOrder) -> None:
-        self._options = write_options(options, schema.names)
+    def __init__(self, options: WriteOptions, checkpoint: Folder, order: RowOrder) -> None:
+        self._options = options
         self._checkpoint = checkpoint
         self._sort = in_one_order if order is RowOrder.SORTED else in_order_of_partitions
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         step = self._step(self._options, query_id(self._checkpoint), batch)
-        self._sort(frame).mapInArrow(step, "messages LONG").collect()
+        self._sort(frame).mapInArrow(step, SUMMARY).collect()
 
 
 class ParquetBatches:
