@@ -171,18 +171,23 @@ def ways_to_follow(leader: NodeProcess, start: int) -> list[bool]:
     return [line.endswith("has all files as this node found them") for line in lines]
 
 
-def test_who_has_what_the_next_leader_begins_with_copies_nothing(cluster: Cluster) -> None:
-    first = cluster.leader()
-    publisher = Publisher([node.amqp_port for node in cluster.nodes])
+def told(cluster: Cluster) -> dict[NodeProcess, int]:
+    """How much each has told until now."""
+    return {node: len(node.errors.read_text()) for node in cluster.nodes}
+
+
+def test_who_has_what_the_next_leader_begins_with_copies_nothing(cluster: Cluster, queue: str) -> None:
+    first, said = cluster.leader(), told(cluster)
+    publisher = Publisher([node.amqp_port for node in cluster.nodes], queue)
     publisher.publish(200)
     assert cluster.command("transfer").returncode == 0
     wait_for(lambda: cluster.leader() is not first, 60, "another leader")
     second = cluster.leader()
-    wait_for(lambda: len(ways_to_follow(second, 0)) == 2, 60, "two followers")
-    assert ways_to_follow(second, 0) == [True, True]
+    wait_for(lambda: len(ways_to_follow(second, said[second])) == 2, 60, "two followers")
+    assert ways_to_follow(second, said[second]) == [True, True]
     cluster.wait_in_sync(3)
     publisher.publish(200)
-    said = {node: len(node.errors.read_text()) for node in cluster.nodes}
+    said = told(cluster)
     # One that was stopped is another process when it comes back, and has to show what it has.
     assert second.terminate() == 0
     publisher.publish(200)
@@ -194,7 +199,7 @@ def test_who_has_what_the_next_leader_begins_with_copies_nothing(cluster: Cluste
     wait_for(lambda: len(ways_to_follow(third, said[third])) == 2, 60, "two followers")
     assert ways_to_follow(third, said[third]) == [True, False]
     cluster.wait_in_sync(3)
-    assert publisher.confirmed <= {number for number, _ in drained([first.amqp_port])}
+    assert publisher.confirmed <= {number for number, _ in drained([first.amqp_port], queue)}
 
 
 def api(node: NodeProcess, path: str) -> object:
