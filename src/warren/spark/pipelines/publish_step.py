@@ -11,12 +11,13 @@ import pyarrow as pa
 from warren.spark.options import WriteOptions
 from warren.spark.sink import batch_of_query, publish_task
 
-# Of what is left of the rows.
 SUMMARY: Final = "messages LONG"
 
 
 @dataclass(frozen=True)
 class PublishStep:
+    """Of a batch that its maker can name; what is left of a partition is how many it published."""
+
     options: WriteOptions
     # What ids and numbers begin with, before partition and row.
     query: str
