@@ -24,6 +24,8 @@ from tests import quick_spark
 ROOT: Final = Path(__file__).parents[1]
 # What one worker runs, by its files. Two sessions of Spark, because with one for all its worker would be busy longest.
 SHARING: Final = {
+    # Which listens on a port of its own choice, and a second one would choose the same.
+    "a Connect server": ("tests/spark/pipelines/test_declarative.py", "tests/spark/test_connect.py"),
     "the message path": ("tests/spark/path/",),
     "spark": ("tests/spark/",),
     "the page": ("tests/page/",),
@@ -36,9 +38,7 @@ APART: Final = (
     "tests/faults/",
     "tests/management/test_openapi_sent.py",
     "tests/replication/test_simulation.py",
-    "tests/spark/pipelines/test_declarative.py",
     "tests/spark/test_cluster.py",
-    "tests/spark/test_connect.py",
     "tests/spark/test_doctor.py",
 )
 FIRST: Final = (
@@ -48,6 +48,7 @@ FIRST: Final = (
     "tests/differential/",
     "the page",
     "three nodes",
+    "a Connect server",
     "tests/spark/",
     "tests/replication/",
     "tests/docs/",

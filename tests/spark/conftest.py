@@ -43,7 +43,8 @@ def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
     return found
 
 
-@pytest.fixture(scope="package")
+# Until the worker ends: when it stops, what py4j has open is found by the collector, in the midst of another test.
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from warren.spark import session
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.queue.queue import Queue
 from warren.broker.queue.store import Store
@@ -46,6 +46,7 @@ class CopyDamaged(Exception):
     """What is read here is not what was written there."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CommittedDisk:
     """A Disk of which nothing is shown but what is committed of each file, and to which nothing is written."""
 
