@@ -1,7 +1,8 @@
 """One Spark session and one RabbitMQ for all tests that ask for them.
 
 Most tests here call readers and writers themselves and start neither. Those that do are marked `spark`, and are run
-once: on the installed package.
+once: on the installed package. What they share lives as long as the worker: with a broker that stops, connections end
+that readers of queues keep for the next batch, and a test that has nothing to do with them would be blamed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[BrokerUnderTest]:
     if server_script() is None:
         pytest.skip("rabbitmq-server is not installed")
@@ -29,7 +30,7 @@ def rabbitmq() -> Iterator[BrokerUnderTest]:
         yield BrokerUnderTest(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F", is_warren=False)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def warren(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerUnderTest]:
     with Broker(data_dir=str(tmp_path_factory.mktemp("warren"))) as broker:
         yield BrokerUnderTest(broker.url, is_warren=True)
@@ -43,7 +44,6 @@ def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
     return found
 
 
-# Until the worker ends: when it stops, what py4j has open is found by the collector, in the midst of another test.
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from warren.spark import session

@@ -10,7 +10,7 @@ from tests.spark.broker_under_test import BrokerUnderTest
 from warren import Broker
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def served() -> Iterator[Broker]:
     with Broker(http=True) as running:
         yield running
