@@ -36,11 +36,13 @@ APART: Final = (
     "tests/clients/test_suites.py",
     "tests/docs/test_examples.py",
     "tests/faults/",
-    "tests/management/test_openapi_sent.py",
     "tests/replication/test_simulation.py",
     "tests/spark/test_cluster.py",
     "tests/spark/test_doctor.py",
 )
+# Schemathesis calls all its tests the same, and of those that are told apart by name workers would be given one: run by
+# itself, in the usual way.
+SAME_NAMES: Final = "tests/management/test_openapi_sent.py"
 FIRST: Final = (
     "spark",
     "the message path",
@@ -82,6 +84,10 @@ def unit_of(nodeid: str) -> str:
     return file
 
 
+def has_same_names(config: pytest.Config) -> bool:
+    return any(SAME_NAMES in argument for argument in config.args)
+
+
 def turn_of(unit: str) -> int:
     return next((turn for turn, first in enumerate(FIRST) if unit.startswith(first)), len(FIRST))
 
@@ -99,7 +105,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    if has_same_names(config):
+        return None
     # Not by marks of xdist's own: with this pytest they get lost on the way to whoever schedules.
     config.option.loadscopereorder = False
     scheduler: Any = LoadScopeScheduling(config, log)
@@ -107,7 +115,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return cast("object", scheduler)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    names = [item.nodeid for item in session.items]
+    if hasattr(session.config, "workerinput") and not has_same_names(session.config):
+        assert len(names) == len(set(names)), f"tests of the same name: {SAME_NAMES} has to be run by itself"
     # Thousands of tests stay until the end, and need not be looked through for garbage.
     gc.freeze()
 

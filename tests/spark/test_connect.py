@@ -37,7 +37,9 @@ def test_a_pipeline_runs_over_a_session_of_connect(warren: BrokerUnderTest, tmp_
     stream = warren.make()
     warren.publish(stream, [json.dumps({"id": number}).encode() for number in range(11)])
     command = [sys.executable, "-c", SCRIPT, warren.uri, stream, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=220, env=environment(), cwd=tmp_path)
+    # As warren.spark.session does it: the machine's name need not resolve.
+    given = {**environment(), "SPARK_LOCAL_IP": "127.0.0.1"}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=220, env=given, cwd=tmp_path)
     assert run.returncode == 0, run.stderr[-3000:]
     assert json.loads(run.stdout.splitlines()[-1]) == [["files", 11, 1, 0]]
     table = dataset.dataset(tmp_path / "table", format="parquet").to_table()
