@@ -95,7 +95,7 @@ def turn_of(unit: str) -> int:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where long tests are left out: these are hundreds of cases, which every worker would make up for nothing."""
     is_left_out = "not long" in str(config.option.markexpr)
-    return True if is_left_out and collection_path.name == "test_openapi_sent.py" else None
+    return True if is_left_out and collection_path == ROOT / SAME_NAMES else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,7 +18,7 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(three_nodes: Cluster, leaky: None) -> Cluster:
-    # Of a connection that is lost with its node, pika does not always close what wakes its loop.
+    # Connections are lost with their nodes here, and sockets of some were found open. By whom is not known.
     three_nodes.restore()
     return three_nodes
 

@@ -125,7 +125,9 @@ class LogStore(Store):
         return self.streams.take_committed()
 
     def take_errands(self) -> list[Errand]:
-        errands, self.upkeep.errands = self.upkeep.errands, []
+        errands = self.upkeep.errands
+        if errands:
+            self.upkeep.errands = []
         return errands
 
     def release(self, queue: Queue) -> None:
