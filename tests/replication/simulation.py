@@ -70,6 +70,10 @@ class Violation(Exception):
     pass
 
 
+def body_of(entry: Entry) -> str:
+    return body_in(entry).rstrip(".")
+
+
 class Dice(Random):
     def randint(self, least: int, most: int) -> int:
         """The same numbers as Random's, which takes three times as long: every event waits for a time that is drawn."""
@@ -112,6 +116,8 @@ class Etcd:
         self.members: frozenset[str] = frozenset()
         self._members_at = 0
         self._leases: dict[int, int] = {}
+        # Epochs whose lease ended before its time: who led may speak until it looks again, beside its successor.
+        self.ended_early: set[int] = set()
 
     def begin(self, members: frozenset[str]) -> None:
         self.members = members
@@ -125,6 +131,11 @@ class Etcd:
         for lease, until in list(self._leases.items()):
             if until <= self._clock.now:
                 self.revoke(lease)
+
+    def end_early(self) -> None:
+        if self.leader is not None:
+            self.ended_early.add(self.leader.epoch)
+            self.revoke(self.leader.lease)
 
     def revoke(self, lease: int) -> None:
         self._leases.pop(lease, None)
@@ -197,7 +208,7 @@ class Ledger:
         self.confirmed.update(bodies)
 
     def delivers(self, where: str, entry: Entry) -> str:
-        body = body_in(entry).rstrip(".")
+        body = body_of(entry)
         if entry.returns < self.returns.get(body, 0):
             raise Violation(f"{body} came back {self.returns[body]} times, and on {where} {entry.returns}")
         if body in self.delivered and not entry.redelivered:
@@ -298,9 +309,11 @@ class Leading:
             entry = queue.get()
             if entry is not None:
                 queue.hold(entry)
-                body = world.ledger.delivers(self.node.uuid, entry)
-                if body in world.ledger.settled_for_good:
-                    raise Violation(f"{body} was settled and comes back")
+                body = body_of(entry)
+                if self.epoch not in world.etcd.ended_early:
+                    world.ledger.delivers(self.node.uuid, entry)
+                    if body in world.ledger.settled_for_good:
+                        raise Violation(f"{body} was settled and comes back")
                 self.waiting.append((self.store.position, "delivered", body))
                 if queue.type == "quorum" and random.random() < 0.3:
                     queue.requeue([entry])
@@ -568,6 +581,7 @@ class Connection:
             self.leading.connections.remove(self)
         if self.link is not None:
             self.leading.replicas.lost(self.link)
+            self.leading.node.member.hurry()
 
 
 class SimNode:
@@ -795,8 +809,8 @@ class World:
             node.paused_until = self.clock.now + length
         elif kind == "break" and node.connection is not None:
             node.connection.close()
-        elif kind == "lease" and self.etcd.leader is not None:
-            self.etcd.revoke(self.etcd.leader.lease)
+        elif kind == "lease":
+            self.etcd.end_early()
         elif kind == "hand over" and leaders:
             for one in leaders:
                 if one.leading is not None:

@@ -187,8 +187,8 @@ class Call:
 
     def vhost_to_use(self) -> VHost:
         """The virtual host in the path, for acting in it as a client of its own would."""
-        vhost = self.node.vhosts.get(self.path("vhost"))
-        if vhost is None or vhost.is_leaving:
+        vhost = self.node.open_vhost(self.path("vhost"))
+        if vhost is None:
             raise Refusal(404, "not_found", "vhost_not_found")
         if not self.node.access.may_access_vhost(self.user.name, vhost.name):
             raise not_authorised("User not authorised to access virtual host")

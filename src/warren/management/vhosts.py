@@ -56,7 +56,7 @@ async def put(call: Call) -> Response:
     name, body = call.path("vhost"), await call.body()
     if not name:
         raise bad_request("a virtual host needs a name")
-    while (vhost := call.node.vhosts.get(name)) is not None and vhost.is_leaving:
+    while (vhost := call.node.open_vhost(name)) is None and name in call.node.vhosts:
         # Else what is answered to be there would be gone in a moment.
         await call.pace.next_turn()
     is_new = vhost is None

@@ -40,6 +40,11 @@ class Realm(Yard):
         # Grows whenever a remembered route or permission may be wrong.
         self.topology: i64 = 0
 
+    def open_vhost(self, name: str) -> VHost | None:
+        """The one of that name to work in, unless it is being deleted."""
+        vhost = self.vhosts.get(name)
+        return None if vhost is None or vhost.is_leaving else vhost
+
     def topology_changed(self) -> None:
         self.topology += 1
 

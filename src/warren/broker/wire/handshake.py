@@ -259,8 +259,8 @@ class Handshake:
         node = connection.node
         name = method.virtual_host
         node.check_connection_limit(connection)
-        vhost = node.vhosts.get(name)
-        if vhost is None or vhost.is_leaving:
+        vhost = node.open_vhost(name)
+        if vhost is None:
             raise NotAllowed(f"vhost {name} not found")
         vhost.check_connection_limit(connection.user)
         node.check_user_connection_limit(connection)
