@@ -68,6 +68,13 @@ def test_every_page_is_found_from_the_first_one() -> None:
     assert {path.name for path in (ROOT / "docs").glob("*.md")} == {*linked, "README.md"}
 
 
+def test_figures_of_the_first_page_are_those_of_the_page_about_speed() -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## How fast")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    assert len(rows) > 5
+    assert set(rows) <= set((ROOT / "docs" / "speed.md").read_text(encoding="utf-8").splitlines())
+
+
 def test_the_first_screen_is_among_them() -> None:
     assert ROOT / "README.md" in WITH_EXAMPLES
 
