@@ -284,6 +284,8 @@ class Leadership:
         if link is not None:
             log.warning("%s does not follow any more", link.uuid)
             self.replicas.lost(link)
+            # It may follow another, or lead: etcd can end a lease too early, and who led does not hear of it.
+            self.member.hurry()
 
     def end(self) -> None:
         self.is_over = True
