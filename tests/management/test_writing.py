@@ -6,6 +6,10 @@ import pytest
 
 from tests.management.asking import Asking
 from warren import Broker
+from warren.broker.node import Node, VHostSweep
+from warren.broker.queue.errands import Budget, Errand
+from warren.broker.vhost.vhost import VHost
+from warren.management.pieces import NextTurn
 
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
@@ -59,6 +63,36 @@ def test_a_virtual_host_is_put_used_and_deleted(broker: Broker, api: Asking) -> 
     assert api.delete("/api/vhosts/v1").status == 204
     assert api.delete("/api/vhosts/v1").status == 404
     assert api.get("/api/permissions/v1/guest").status == 404
+
+
+class UntilSomebodyWaits(Errand):
+    """A virtual host is being deleted, and the rest of it is done when a request waits for that."""
+
+    def __init__(self, node: Node, vhost: VHost) -> None:
+        super().__init__()
+        self._errands = node.errands
+        self._sweep = VHostSweep(node, vhost)
+
+    def step(self, budget: Budget) -> bool:
+        if not any(isinstance(errand, NextTurn) for errand in self._errands.waiting):
+            return False
+        self._errands.add(self._sweep)
+        return True
+
+
+def test_a_virtual_host_that_is_put_while_it_is_deleted_is_made_anew(broker: Broker, api: Asking) -> None:
+    def begin_to_delete(node: Node) -> None:
+        vhost = node.add_vhost("again", "the old one")
+        vhost.add_queue("old", True, False, {})
+        node.errands.add(UntilSomebodyWaits(node, vhost))
+
+    broker.call(begin_to_delete)
+    assert api.put("/api/queues/again/new", {}).json == {"error": "not_found", "reason": "vhost_not_found"}
+    assert api.put("/api/vhosts/again").status == 201
+    assert api.get("/api/vhosts/again").json["description"] == ""
+    assert api.get("/api/queues/again").json == []
+    assert api.put("/api/queues/again/new", {}).status == 201
+    assert api.delete("/api/vhosts/again").status == 204
 
 
 def test_permissions_are_put_and_deleted(broker: Broker, api: Asking) -> None:
