@@ -211,16 +211,20 @@ def measure(suite: Suite, place: Place, python: Path, source: Path) -> Counts:
         *(str(python), "-m", "pytest", "-q", "-p", "broker_tests_only", "-p", "no:cacheprovider"),
         *("--timeout", str(SECONDS_PER_TEST), "--junitxml", str(report), *suite.tests),
     ]
-    with report.with_suffix(".log").open("w") as log:
-        subprocess.run(
-            command,
-            cwd=source,
-            env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(paths)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            timeout=suite.seconds,
-            check=False,
-        )
+    said = report.with_suffix(".log")
+    try:
+        with said.open("w") as log:
+            subprocess.run(
+                command,
+                cwd=source,
+                env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(paths)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=suite.seconds,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"not done after {suite.seconds} s: see {said}") from error
     return count(report)
 
 
