@@ -108,6 +108,32 @@ def test_a_consumer_that_leaves_does_not_cost_another_its_turn(channel: ChannelC
     assert takers(channel) == ["c"]
 
 
+def test_who_comes_later_is_served_after_everybody(channel: ChannelClient) -> None:
+    channel.declare("q")
+    channel.consume("q", "a")
+    channel.publish("m", "q")
+    assert takers(channel) == ["a"]
+    channel.consume("q", "b")
+    channel.publish("m", "q")
+    assert takers(channel) == ["a"]
+    channel.consume("q", "c")
+    for _ in range(4):
+        channel.publish("m", "q")
+    assert takers(channel) == ["b", "a", "c", "b"]
+
+
+def test_those_who_wait_to_be_active_are_served_as_they_came(channel: ChannelClient) -> None:
+    channel.declare("q", x_single_active_consumer=True)
+    channel.consume("q", "a")
+    channel.consume("q", "b")
+    channel.publish("m", "q")
+    assert takers(channel) == ["a"]
+    channel.consume("q", "c")
+    channel.cancel("a")
+    channel.publish("m", "q")
+    assert takers(channel) == ["b"]
+
+
 def test_a_higher_priority_is_served_first_and_alone_while_it_can_take(channel: ChannelClient) -> None:
     channel.declare("q")
     channel.qos(2)

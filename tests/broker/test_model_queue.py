@@ -93,9 +93,8 @@ class QueueMachine(RuleBasedStateMachine):
             arguments["x-message-ttl"] = ttl
         self.publisher.declare("q", more=arguments)
         self.clients = [Client(self.world.channel()) for _ in range(2)]
-        # As in the broker: whose turn it is among the consumers.
+        # In the order in which it is their turn.
         self.consumers: list[Client] = []
-        self.turn = 0
         self.count = 0
 
     # -- the model's own delivery ----------------------------------------------------------------------------------
@@ -104,11 +103,10 @@ class QueueMachine(RuleBasedStateMachine):
         return int(self.world.node.now)
 
     def next_able(self) -> Client | None:
-        for offset in range(len(self.consumers)):
-            place = (self.turn + offset) % len(self.consumers)
-            if self.consumers[place].can_take():
-                self.turn = place + 1
-                return self.consumers[place]
+        for place, client in enumerate(self.consumers):
+            if client.can_take():
+                self.consumers = self.consumers[place + 1 :] + self.consumers[: place + 1]
+                return client
         return None
 
     def drain(self) -> None:
@@ -175,9 +173,7 @@ class QueueMachine(RuleBasedStateMachine):
             return
         client.channel.cancel(client.consumer)
         client.consumer = ""
-        place = self.consumers.index(client)
-        del self.consumers[place]
-        self.turn -= 1 if place < self.turn else 0
+        self.consumers.remove(client)
         self.drain()
 
     @rule(which=st.integers(0, 1), keep=st.booleans())
@@ -224,9 +220,7 @@ class QueueMachine(RuleBasedStateMachine):
         client = self.clients[which]
         client.channel.close()
         if client in self.consumers:
-            place = self.consumers.index(client)
-            del self.consumers[place]
-            self.turn -= 1 if place < self.turn else 0
+            self.consumers.remove(client)
         self.requeue([item for item, _ in client.held.values()])
         self.clients[which] = Client(self.world.channel())
         self.drain()

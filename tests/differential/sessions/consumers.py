@@ -194,6 +194,19 @@ def consumers_of_one_channel_take_turns(s: Session) -> None:
     _fill(ch, q, 4)
 
 
+@session
+def newcomer_is_served_after_everybody(s: Session) -> None:
+    c = s.connect()
+    one, ch = c.channel(1), c.channel(2)
+    q = ch.declare(s.name("q"))
+    one.consume(q, "a", no_ack=True)
+    _fill(ch, q, 1)
+    one.consume(q, "b", no_ack=True)
+    _fill(ch, q, 1)
+    one.consume(q, "c", no_ack=True)
+    _fill(ch, q, 4)
+
+
 # ---- arguments ----
 
 

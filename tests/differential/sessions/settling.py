@@ -322,6 +322,15 @@ def recover_delivers_again_to_a_consumer(s: Session) -> None:
 
 
 @session
+def recover_is_answered_before_it_delivers_again(s: Session) -> None:
+    ch, q = _filled(s, 2)
+    ch.consume(q)
+    ch.deliveries(2)
+    ch.call("basic.recover", requeue=True)
+    ch.deliveries(2)
+
+
+@session
 def connection_cut_gives_messages_back(s: Session) -> None:
     ch, q = _filled(s, 2)
     lost = s.channel()

@@ -106,6 +106,14 @@ class ConsumerGroup:
         self.gone: i64 = 0
         self.turn: i64 = 0
 
+    def add(self, consumer: Consumer) -> None:
+        # Its turn comes after everybody's. Who waits to become the single active one stands in order of arrival.
+        if consumer.active and self.turn != 0:
+            self.members.insert(self.turn, consumer)
+            self.turn += 1
+        else:
+            self.members.append(consumer)
+
     def next_able(self) -> Consumer | None:
         members = self.members
         count: i64 = len(members)
@@ -117,7 +125,8 @@ class ConsumerGroup:
             consumer = members[turn]
             turn += 1
             if consumer.active and consumer.can_take():
-                self.turn = turn
+                # Not behind the last: who comes now would stand there, and be served before the first.
+                self.turn = turn if turn < count else 0
                 return consumer
             tried += 1
         return None
@@ -170,12 +179,12 @@ class Consumers:
         place = 0
         for group in self.groups:
             if group.priority == consumer.priority:
-                group.members.append(consumer)
+                group.add(consumer)
                 return
             if group.priority > consumer.priority:
                 place += 1
         group = ConsumerGroup(consumer.priority)
-        group.members.append(consumer)
+        group.add(consumer)
         self.groups.insert(place, group)
 
     def remove(self, consumer: Consumer) -> bool:

@@ -116,9 +116,10 @@ class Return(Settlement):
             self.yard.monitor.requeue(queue, entries)
 
     def done(self) -> None:
-        self._hand_out()
+        # Before anything is handed out again: who asked to recover forgets what it held when it hears so.
         if self._answer:
             self._outlet.send(self._answer)
+        self._hand_out()
 
     def failed(self) -> bool:
         self.pause()
