@@ -26,6 +26,7 @@ def _refused(rights: dict[str, str], method: str, fields: Fields, s: Session) ->
 _PASSIVE = {"queue": "q", "passive": True}
 _ABSENT_PASSIVE = {"queue": "absent", "passive": True}
 _WITH_DLX = {"queue": "absent", "arguments": {"x-dead-letter-exchange": "x"}}
+_WITH_DLX_AND_FAULT: Fields = {"queue": "other", "arguments": {"x-dead-letter-exchange": "dlx", "x-expires": 0}}
 _WITH_AE = {"exchange": "absent", "arguments": {"alternate-exchange": "x"}}
 _UNKNOWN_TYPE = {"exchange": "absent", "exchange_type": "x-none"}
 _NO_WRITE = {"write": "^$"}
@@ -66,6 +67,7 @@ for _title, _rights, _method, _fields in (
     ("unbind an exchange without read", _NO_READ, "exchange.unbind", {"destination": "x", "source": "other"}),
     ("dead letter without write on the exchange", _NO_WRITE, "queue.declare", _WITH_DLX),
     ("dead letter without read on the queue", _NO_READ, "queue.declare", _WITH_DLX),
+    ("dead letter without write and a wrong argument", _NO_WRITE, "queue.declare", _WITH_DLX_AND_FAULT),
     ("alternate exchange without write on it", _NO_WRITE, "exchange.declare", _WITH_AE),
     ("alternate exchange without read", _NO_READ, "exchange.declare", _WITH_AE),
 ):  # fmt: skip

@@ -189,3 +189,31 @@ for _value in ("1h", "7D", "soon", "1x", "", 5):
 for _value in (0, -1, "3"):
     _title = f"queue arguments: quorum queue with x-delivery-limit {_value!r}"
     add(_title, partial(_typed_queue, "quorum", {"x-delivery-limit": _value}, {}))
+for _value in (1, 0, -1):
+    for _kind, _argument in (("quorum", "x-quorum-initial-group-size"), ("stream", "x-initial-cluster-size")):
+        _title = f"queue arguments: {_kind} queue of {_value} members"
+        add(_title, partial(_typed_queue, _kind, {_argument: _value}, {}))
+
+# ---- several faults at once: the first is told ----
+
+# In the order in which they are found.
+_FAULTS: dict[str, object] = {
+    "x-dead-letter-exchange": 5,
+    "x-queue-type": "nope",
+    "x-expires": 0,
+    "x-message-ttl": -1,
+    "x-max-length": -1,
+    "x-max-length-bytes": -1,
+    "x-max-priority": 256,
+    "x-overflow": "nope",
+    "x-queue-mode": "nope",
+    "x-single-active-consumer": 5,
+}
+_NAMES = list(_FAULTS)
+for _place, _argument in enumerate(_NAMES[:-1]):
+    _later = {name: _FAULTS[name] for name in reversed(_NAMES[_place:])}
+    add(f"queue arguments: wrong from {_argument} on", partial(_declared, _later))
+_OTHER: dict[str, object] = {"x-max-priority": 5, "x-overflow": "drop-head", "x-queue-mode": "lazy"}
+for _place, _argument in enumerate(_OTHER):
+    _later = {"x-single-active-consumer": True} | {name: _OTHER[name] for name in reversed(list(_OTHER)[_place:])}
+    add(f"queue arguments: redeclared with another {_argument} and more", partial(_redeclared, {}, _later))

@@ -179,6 +179,20 @@ def exclusive_to_another_connection_declared_exclusively(s: Session) -> None:
 
 
 @session
+def exclusive_to_another_connection_and_bound_to_no_exchange(s: Session) -> None:
+    q = s.channel().declare(s.name("q"), exclusive=True)
+    s.channel().bind(q, s.name("absent"))
+
+
+@session
+def exclusive_to_another_connection_and_bound_with_wrong_arguments(s: Session) -> None:
+    owner = s.channel()
+    q = owner.declare(s.name("q"), exclusive=True)
+    x = owner.exchange(s.name("x"), "headers")
+    s.channel().call("queue.bind", queue=q, exchange=x, arguments={"x-match": "some"})
+
+
+@session
 def exclusive_to_another_connection_but_anyone_may_publish(s: Session) -> None:
     owner = s.channel()
     q = owner.declare(s.name("q"), exclusive=True)

@@ -87,11 +87,11 @@ def _active(channel: Channel, method: methods.QueueDeclare, name: str) -> Queue:
     if existing is not None:
         _check_equivalence(channel, existing, method, durable, arguments)
         return existing
+    _check_dead_letter_rights(channel, name, method.arguments)
     type_ = queue_type(arguments)
     check_queue_arguments(arguments, type_, name, vhost.name)
     _check_type(type_, name, vhost.name, durable, method, server_named)
     check_stream_arguments(arguments, name, vhost.name, vhost.node.store.can_archive)
-    _check_dead_letter_rights(channel, name, method.arguments)
     vhost.check_queue_limit(name)
     owner = channel.connection if method.exclusive else None
     return vhost.create_queue(Declaration(name, type_, durable, method.auto_delete, arguments, owner))
@@ -134,8 +134,9 @@ def bind(channel: Channel, method: methods.QueueBind) -> None:
     queue, key = _names(channel, method.queue, method.routing_key)
     exchange = strip_line_ends(method.exchange)
     check_binding(channel, exchange, "queue", queue, key)
+    binding = channel.vhost.make_binding(exchange, "queue", queue, key, method.arguments)
     _check_lock(channel, queue)
-    channel.vhost.add_binding(exchange, "queue", queue, key, method.arguments)
+    channel.vhost.put_binding(binding)
     if not method.no_wait:
         channel.answer(methods.QueueBindOk())
 

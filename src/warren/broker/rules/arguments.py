@@ -41,14 +41,15 @@ def check_queue_arguments(arguments: Table, type_: str, name: str, vhost: str) -
     if not arguments:
         return
     what = resource("queue", name, vhost)
+    dead_letters = arguments.get("x-dead-letter-exchange")
+    if dead_letters is not None and dead_letters.tag != "S":
+        raise wrong_type("x-dead-letter-exchange", dead_letters, what)
     known = arguments_of(type_)
-    for setting in known:
+    for setting in (ARGUMENTS["x-queue-type"], *known):
         key = setting.argument
         field = arguments.get(key)
         if field is None:
             continue
-        if key == "x-dead-letter-exchange" and field.tag != "S":
-            raise wrong_type(key, field, what)
         problem = setting.kind.problem(field)
         if not problem and key == "x-dead-letter-routing-key" and "x-dead-letter-exchange" not in arguments:
             problem = "routing_key_but_no_dlx_defined"

@@ -52,17 +52,18 @@ class Kind:
 
 
 class Number(Kind):
-    """An argument is only kept from being negative; the range is that of policies."""
+    """An argument is only kept from being negative, and some from being 0; the range is that of policies."""
 
-    def __init__(self, least: int = 0, most: int = NUMBER_MAX) -> None:
+    def __init__(self, least: int = 0, most: int = NUMBER_MAX, argument_least: int = 0) -> None:
         self.least = least
         self.most = most
+        self.argument_least = argument_least
 
     def problem(self, field: Field) -> str:
         problem = integer_problem(field)
-        if problem or integer(field) >= 0 or self.least < 0:
+        if problem or integer(field) >= self.argument_least or self.least < 0:
             return problem
-        return f"{{value_negative,{integer(field)}}}"
+        return "{value_zero,0}" if integer(field) == 0 else f"{{value_negative,{integer(field)}}}"
 
     def takes(self, value: object) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most
@@ -70,7 +71,7 @@ class Number(Kind):
     def text(self) -> str:
         if self.most != NUMBER_MAX:
             return f"{self.least} to {self.most}"
-        return "a whole number" if self.least < 0 else f"a number from {self.least}"
+        return "a whole number" if self.least < 0 else f"a number from {max(self.least, self.argument_least)}"
 
 
 class Bounded(Number):
@@ -83,16 +84,12 @@ class Bounded(Number):
 
 class Milliseconds(Number):
     def __init__(self, least: int = 0, argument_least: int = 0) -> None:
-        super().__init__(least)
-        self.argument_least = argument_least
+        super().__init__(least, argument_least=argument_least)
 
     def problem(self, field: Field) -> str:
         problem = super().problem(field)
-        if problem:
-            return problem
-        if integer(field) < self.argument_least:
-            return "{value_zero,0}"
-        return f"{{value_too_large,{integer(field)}}}" if integer(field) > MAX_EXPIRY_MS else ""
+        is_too_large = not problem and integer(field) > MAX_EXPIRY_MS
+        return f"{{value_too_large,{integer(field)}}}" if is_too_large else problem
 
     def text(self) -> str:
         return f"milliseconds from {self.least}"

@@ -232,11 +232,20 @@ class VHost:
     def add_binding(
         self, source: str, destination_type: str, destination: str, routing_key: str, arguments: Table
     ) -> bool:
-        """True when it is new. Missing ends are refused, the source first."""
+        """True when it is new."""
+        return self.put_binding(self.make_binding(source, destination_type, destination, routing_key, arguments))
+
+    def make_binding(
+        self, source: str, destination_type: str, destination: str, routing_key: str, arguments: Table
+    ) -> Binding:
+        """Missing ends are refused, the source first."""
         exchange = self.exchange(source)
-        target = self.destination(destination_type, destination)
-        binding = Binding(source, target, routing_key, arguments)
+        binding = Binding(source, self.destination(destination_type, destination), routing_key, arguments)
         exchange.check_binding(binding)
+        return binding
+
+    def put_binding(self, binding: Binding) -> bool:
+        exchange, target = self.exchanges[binding.source], binding.destination
         if not exchange.bind(binding):
             return False
         if isinstance(exchange, PipelineExchange) and isinstance(target, Queue) and not is_input(binding):
