@@ -108,10 +108,11 @@ def test_no_items_are_one_empty_page() -> None:
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        ({"page": "0"}, "bad_request"),
         ({"page": "x"}, "bad_request"),
-        ({"page": "-1"}, "bad_request"),
-        ({"page": "1", "page_size": "501"}, "bad_request"),
+        ({"page": "0"}, "invalid_pagination_parameters"),
+        ({"page": "-1"}, "invalid_pagination_parameters"),
+        ({"page": "1", "page_size": "0"}, "invalid_pagination_parameters"),
+        ({"page": "1", "page_size": "501"}, "invalid_pagination_parameters"),
         ({"page": "9" * 30}, "bad_request"),
         ({"page": "4"}, "page_out_of_range"),
     ],

@@ -77,7 +77,7 @@ def test_a_monitoring_user_sees_all_virtual_hosts_and_changes_nothing(broker: Br
     asking = Asking(broker, "watcher:secret")
     assert "/" in [vhost["name"] for vhost in asking.get("/api/vhosts").json]
     body = {"pattern": "", "definition": {"max-length": 1}}
-    assert asking.put("/api/policies/%2F/p", body).json == refused("Not policymaker")
+    assert asking.put("/api/policies/%2F/p", body).json == refused("User not authorised to access object")
     assert asking.delete("/api/vhosts/%2F").json == refused("Not administrator user")
 
 

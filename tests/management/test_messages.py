@@ -73,10 +73,11 @@ def test_rejected_messages_go_to_the_dead_letters(api: Asking, queue: str) -> No
     assert shown["properties"]["headers"]["x-death"][0]["reason"] == "rejected"
 
 
-def test_bytes_that_are_no_text_come_as_base64_and_may_be_cut(api: Asking, queue: str) -> None:
+@pytest.mark.parametrize("truncate", [4, "4"])
+def test_bytes_that_are_no_text_come_as_base64_and_may_be_cut(api: Asking, queue: str, truncate: object) -> None:
     publish(api, queue, "/w==", "base64")
     publish(api, queue, "long text")
-    first, second = get(api, queue, truncate=4).json
+    first, second = get(api, queue, truncate=truncate).json
     assert (first["payload"], first["payload_encoding"]) == ("/w==", "base64")
     assert (second["payload"], second["payload_bytes"]) == ("long", 9)
     assert get(api, queue, encoding="base64", count=1).json[0]["payload_encoding"] == "base64"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from tests.management.asking import Asking
@@ -178,6 +180,23 @@ def test_a_binding_is_made_shown_and_removed(broker: Broker, api: Asking) -> Non
     assert api.get(f"{path}/{location}").json["routing_key"] == "a b"
     assert api.delete(f"{path}/{location}").status == 204
     assert api.get(path).json == []
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("~", "%7E"), ("a~b", "a%7Eb"), ("a/b", "a%2Fb"), ("a%2Fb", "a%252Fb"), ("a+b", "a%2Bb"), ("ü", "%C3%BC")],
+)
+def test_a_binding_is_found_by_what_its_key_is_shown_as(broker: Broker, api: Asking, key: str, shown: str) -> None:
+    broker.call(lambda node: node.vhosts["/"].add_queue("bound", True, False, {}))
+    path = "/api/bindings/%2F/e/amq.topic/q/bound"
+    # Keys that one could take for it, once encoded or decoded.
+    for other in ("", "a", "a/b", "a%2Fb", "a%252Fb", "a+b", "a b", key):
+        answer = api.post(path, {"routing_key": other})
+    assert answer.headers["location"] == f"bound/{quote(shown)}"
+    listed = {each["routing_key"]: each["properties_key"] for each in api.get(path).json}
+    assert listed[key] == shown
+    assert api.delete(f"{path}/{quote(shown)}").status == 204
+    assert [each["routing_key"] for each in api.get(path).json] == [other for other in listed if other != key]
 
 
 def test_a_binding_to_nothing_is_refused(api: Asking) -> None:

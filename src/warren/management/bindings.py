@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -65,7 +66,7 @@ async def add(call: Call) -> Response:
     else:
         await call.act(ExchangeBind(destination=name, source=source, routing_key=key, arguments=arguments))
     made = [each for each in between(call) if each.routing_key == key and each.arguments == arguments]
-    location = f"{call.request.path_params['destination']}/{properties_key(made[-1])}"
+    location = f"{call.request.path_params['destination']}/{quote(properties_key(made[-1]), safe='')}"
     return Response(status_code=CREATED, headers={"location": location})
 
 
@@ -95,10 +96,9 @@ def between(call: Call) -> list[Binding]:
 
 
 def find(call: Call) -> Binding:
-    # Not decoded: the key in the path is the text that was handed out.
-    wanted = call.request.path_params["props"]
-    keys = (wanted, call.path("props"))
-    return found(next((each for each in between(call) if properties_key(each) in keys), None))
+    bindings = {properties_key(binding): binding for binding in between(call)}
+    # Many put the key into the path as it was handed out, which looks encoded already.
+    return found(bindings.get(call.path("props")) or bindings.get(call.request.path_params["props"]))
 
 
 def kind_of(call: Call) -> str:

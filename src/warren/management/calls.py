@@ -93,7 +93,7 @@ class Needs(IntEnum):
 
 _REFUSALS: Final = {
     Needs.MANAGEMENT: "Not management user",
-    Needs.POLICYMAKER: "Not policymaker",
+    Needs.POLICYMAKER: "User not authorised to access object",
     Needs.MONITORING: "Not monitor user",
     Needs.ADMINISTRATOR: "Not administrator user",
 }

@@ -52,9 +52,12 @@ class Lister(Generic[Thing]):
             async for piece in self._items(await self._sorted(things, len(things)), b"[", b"]"):
                 yield piece
             return
-        size = _number(self._query, "page_size") or PAGE_SIZE
+        asked = _number(self._query, "page_size")
+        size = PAGE_SIZE if asked is None else asked
         if page < 1 or not 1 <= size <= PAGE_SIZE_MAX:
-            raise bad_request(_INVALID)
+            told = self._query.get("page_size", "undefined")
+            reason = f"Invalid pagination parameters: page number {page}, page size {told}"
+            raise Refusal(400, "invalid_pagination_parameters", reason)
         found = await self._named(things)
         count = max(-(-len(found) // size), 1)
         if page > count:
@@ -160,7 +163,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name)
     if text is None:
         return None
-    if not text.isdecimal() or len(text) > 9:
+    if not text.removeprefix("-").isdecimal() or len(text) > 9:
         raise bad_request(_INVALID)
     return int(text)
 

@@ -97,6 +97,7 @@ async def get(call: Call) -> Response:
     vhost, queue = call.vhost_to_use(), call.path("name")
     body = call.required(await call.body(), "count", "ackmode", "encoding")
     count, is_given_back = count_from(body["count"]), _ACK_MODES.get(str(body["ackmode"]))
+    truncate = number_from(body["truncate"], "truncate") if "truncate" in body else -1
     if is_given_back is None:
         raise bad_request(f"ackmode must be one of {', '.join(_ACK_MODES)}")
     if body["encoding"] not in ("auto", "base64"):
@@ -105,7 +106,7 @@ async def get(call: Call) -> Response:
         answers = await take(call, client, queue, count)
         if answers:
             settle(client, answers, body["ackmode"], is_given_back)
-    return await respond(shown(call.pace, answers, body["encoding"], body.get("truncate")))
+    return await respond(shown(call.pace, answers, body["encoding"], truncate))
 
 
 async def take(call: Call, client: DirectClient, queue: str, count: int) -> list[Received]:
@@ -125,7 +126,7 @@ async def take(call: Call, client: DirectClient, queue: str, count: int) -> list
     return answers
 
 
-async def shown(pace: Pace, answers: list[Received], encoding: str, truncate: object) -> AsyncIterator[bytes]:
+async def shown(pace: Pace, answers: list[Received], encoding: str, truncate: int) -> AsyncIterator[bytes]:
     before = b"["
     for answer in answers:
         async for piece in describe(pace, answer, encoding, truncate):
@@ -144,13 +145,13 @@ def settle(client: DirectClient, answers: list[Received], mode: str, is_given_ba
         client.send(BasicNack(delivery_tag=last.delivery_tag, multiple=True, requeue=is_given_back))
 
 
-async def describe(pace: Pace, answer: Received, encoding: str, truncate: object) -> AsyncIterator[bytes]:
+async def describe(pace: Pace, answer: Received, encoding: str, truncate: int) -> AsyncIterator[bytes]:
     """The payload a chunk at a time: to write 128 MiB takes longer than a turn."""
     method = answer.method
     assert isinstance(method, BasicGetOk)
     content = answer.content
     size = sum(end - start for start, end in body_spans(content))
-    shown = min(size, truncate) if isinstance(truncate, int) and truncate >= 0 else size
+    shown = min(size, truncate) if truncate >= 0 else size
     used = "string" if encoding == "auto" and await is_text(pace, body_chunks(content, shown)) else "base64"
     head = encode(
         {
@@ -244,11 +245,16 @@ def payload_from(payload: Any, encoding: Any) -> bytes:
 
 def count_from(value: Any) -> int:
     """A negative number means all there are."""
-    try:
-        count = int(value)
-    except (TypeError, ValueError):
-        raise bad_request(["not_int", "count"]) from None
+    count = number_from(value, "count")
     return GET_MAX if count < 0 else min(count, GET_MAX)
+
+
+def number_from(value: Any, name: str) -> int:
+    """Forms send numbers as text."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise bad_request(["not_int", name]) from None
 
 
 ROUTES: Final = [

@@ -17,7 +17,8 @@ def channel_name(channel: Channel) -> str:
 
 def properties_key(binding: Binding) -> str:
     """What tells a binding from others between the same two: its key, and a digest of its arguments if any."""
-    key = quote_plus(binding.routing_key, safe="", errors="surrogateescape")
+    # The tilde parts the two, and alone stands for no key.
+    key = quote_plus(binding.routing_key, safe="", errors="surrogateescape").replace("~", "%7E")
     if not binding.arguments:
         return key or "~"
     digest = hashlib.sha256(encode_table(binding.arguments)).digest()[:5]
