@@ -65,6 +65,21 @@ def test_each_channel_has_its_own_address(world: World, asker: ChannelClient) ->
     assert ask(other) != ask(asker)
 
 
+def test_an_answer_reaches_all_whom_cc_and_bcc_name(world: World, asker: ChannelClient) -> None:
+    other = world.channel()
+    other.consume(REPLY, "others", no_ack=True)
+    addresses = [ask(asker), ask(other)]
+    server = world.channel()
+    server.declare("log")
+    copies = table_of({"CC": [addresses[0], addresses[0]], "BCC": [addresses[1]]})
+    server.publish("answer", "log", mandatory=True, properties=Properties(headers=copies))
+    server.publish("again", "nowhere", mandatory=True, properties=Properties(headers=copies))
+    assert [seen.body for seen in asker.deliveries()] == [b"answer", b"again"]
+    assert [seen.body for seen in other.deliveries()] == [b"answer", b"again"]
+    assert server.take() == []
+    assert server.got("log").body == b"answer"
+
+
 def test_an_answer_counts_as_routed(world: World, asker: ChannelClient) -> None:
     server = world.channel()
     server.confirm()

@@ -154,3 +154,17 @@ def published_to_the_bare_name(s: Session) -> None:
     ch = _asking(s)
     ch.publish("", REPLY_TO, mandatory=True)
     ch.connection.round_trip()
+
+
+@session
+def answer_by_cc(s: Session) -> None:
+    ch = s.channel()
+    q = ch.declare(s.name("q"))
+    ch.consume("amq.rabbitmq.reply-to", no_ack=True)
+    ch.publish("", q, reply_to="amq.rabbitmq.reply-to")
+    asked = ch.get(q)
+    assert asked.properties is not None
+    ch.publish("", q, b"answer", headers={"CC": [asked.properties["reply_to"]]})
+    ch.expect("basic.deliver")
+    ch.settle(q)
+    s.channel().get_all(q)

@@ -42,15 +42,22 @@ def name_reply_address(channel: Channel, message: Message, peek: PropertyPeek) -
     message.content = spliced(message.content, peek.reply_to_start, peek.reply_to_end, short(channel.reply_address))
 
 
-def deliver_reply(node: House, message: Message) -> bool:
-    """To the requester if it is still there and reads; False otherwise. Nothing is kept for one who left."""
-    channel = node.reply_channels.get(message.origin.keys[0])
-    if channel is None or channel.reply_consumer is None or channel.connection.is_unread():
+def deliver_replies(node: House, message: Message) -> bool:
+    """To those of its addresses whose requester is still there and reads; False when there is none. Nothing is kept
+    for one who left."""
+    origin = message.origin
+    if origin.exchange != "":
         return False
-    channel.connection.owes(message.body_size)
-    consumer = channel.reply_consumer
-    consumer.send(Entry(message, consumer.queue, 0, NEVER), channel.unacked.skip())
-    return True
+    is_delivered = False
+    for address in dict.fromkeys(origin.keys):
+        channel = node.reply_channels.get(address)
+        if channel is None or channel.reply_consumer is None or channel.connection.is_unread():
+            continue
+        channel.connection.owes(message.body_size)
+        consumer = channel.reply_consumer
+        consumer.send(Entry(message, consumer.queue, 0, NEVER), channel.unacked.skip())
+        is_delivered = True
+    return is_delivered
 
 
 def check_reply_address(node: House, address: str, vhost: str) -> None:

@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from warren.amqp.constants import NO_ROUTE
 from warren.amqp.methods import BasicReturn
 from warren.amqp.replies import frame
-from warren.broker.consume.reply_to import deliver_reply
+from warren.broker.consume.reply_to import deliver_replies
 from warren.broker.exchanges.base import Exchange
 from warren.broker.message import Message
 from warren.broker.publish.republish import IS_KEPT, SOME_FAILED, SOME_REFUSED, SOME_TOOK, WIDE, FanOut, deliver
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 def deliver_routed(channel: Channel, delivery: Delivery) -> None:
     """What was checked and routed, now or before a transaction was committed."""
+    if delivery.queues and len(delivery.message.origin.keys) > 1:
+        # CC may name requesters besides queues.
+        deliver_replies(channel.connection.node, delivery.message)
     numbering = channel.connection.numbering
     if numbering is not None:
         _deliver_numbered(channel, delivery, numbering)
@@ -179,7 +182,7 @@ class NumberedFanOut(ClientFanOut):
 
 def _unrouted(channel: Channel, message: Message, mandatory: bool, seqno: i64, observer: Observer | None) -> None:
     node = channel.connection.node
-    if message.origin.exchange == "" and deliver_reply(node, message):
+    if deliver_replies(node, message):
         node.counters.routed += 1
     elif mandatory:
         _return(channel, message, observer)
