@@ -92,6 +92,17 @@ def test_a_message_returned_more_often_than_the_limit_is_dead_lettered(channel: 
     assert channel.got("dead").received.header("x-last-death-reason") == "delivery_limit"
 
 
+def test_what_is_given_back_returns_to_its_place(channel: ChannelClient) -> None:
+    declare(channel)
+    for body in ("a", "b", "c", "d"):
+        channel.publish(body, "q")
+    for _ in range(3):
+        channel.get("q")
+    channel.nack(2)
+    channel.nack(1)
+    assert channel.bodies_in("q") == [b"a", b"b", b"d"]
+
+
 def test_a_lost_consumer_counts_as_a_return(world: World) -> None:
     channel = world.channel()
     declare(channel, x_delivery_limit=1)
