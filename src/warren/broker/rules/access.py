@@ -107,9 +107,6 @@ class Access:
         self._allowed: dict[tuple[str, str, str, str], bool] = {}
         self._topics: dict[tuple[str, str, str, str, str], bool] = {}
 
-    def find(self, user: str) -> User | None:
-        return self.users.get(user)
-
     def may_access_vhost(self, user: str, vhost: str) -> bool:
         return (user, vhost) in self.permissions
 
