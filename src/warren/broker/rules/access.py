@@ -84,7 +84,7 @@ class Permission:
 class TopicPermission:
     """On routing keys of one topic exchange. {username} and {vhost} stand for the user's own, taken literally."""
 
-    def __init__(self, exchange: str, write: str, read: str, user: str = "", vhost: str = "") -> None:
+    def __init__(self, exchange: str, write: str, read: str, user: str, vhost: str) -> None:
         self.exchange = exchange
         self.write = write
         self.read = read
