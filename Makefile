@@ -39,8 +39,8 @@ test: $(VENV)/.dependencies ## set up, check, and run the suite on what is insta
 test-installed: build build/spark-classes.jsa ## the suite on the installed package, compiled if there is a C compiler
 	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m 'not long' $(LEFT_OUT))
 
-# Of tests with the same name: see tests/conftest.py.
-SAME_NAMES := tests/management/test_openapi_sent.py
+# The file whose tests have the same name, from where it is told why they are run by themselves.
+SAME_NAMES = $(shell sed -n 's/^SAME_NAMES.*"\(.*\)"/\1/p' tests/conftest.py)
 test-long: build build/spark-classes.jsa ## what takes long: kills and failures by the hundred, clients' own suites, a RabbitMQ beside it
 	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m long --ignore=$(SAME_NAMES))
 	$(call tests,WARREN_EXPECT=$(if $(PURE),pure,compiled),-m long $(SAME_NAMES))

@@ -214,7 +214,7 @@ def test_clearing_what_is_not_there_says_so(access: Access) -> None:
 def test_a_deleted_user_leaves_no_rights_behind(access: Access) -> None:
     access.set_topic_permission("ann", "/", "amq.topic", "", "")
     assert access.delete_user("ann")
-    assert access.find("ann") is None
+    assert access.users.get("ann") is None
     access.put_user(User("ann"))
     assert not access.may_access_vhost("ann", "/")
     assert access.topic_permissions == {}

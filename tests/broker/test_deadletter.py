@@ -7,7 +7,8 @@ import pytest
 from tests.broker.harness import START, ChannelClient, FakeBacking, Seen, World, frame, publish_frames
 from warren.amqp import methods
 from warren.amqp.fields import Field, Table, plain_table, table_of
-from warren.amqp.properties import Properties
+from warren.amqp.frames import content_frames
+from warren.amqp.properties import Properties, encode_properties
 from warren.broker.queue.deadletter import LINE_BYTES
 from warren.broker.queue.declaration import Declaration
 from warren.broker.queue.errands import UNITS
@@ -111,6 +112,20 @@ def test_properties_and_headers_of_the_message_stay(channel: ChannelClient) -> N
     got = channel.got("dead").received.properties
     assert (got.content_type, got.delivery_mode, got.priority, got.correlation_id) == ("text/plain", 2, 4, "c")
     assert (got.headers or {})["mine"].value == 1
+
+
+def test_a_message_whose_property_flags_go_on_dies_like_others(channel: ChannelClient) -> None:
+    channel.declare("q", more=TO_DEAD)
+    encoded = encode_properties(Properties(content_type="text/plain", headers={}, correlation_id="c"))
+    # A second word of flags that says nothing: hardly anybody sends it, and the specification allows it.
+    encoded = bytes([encoded[0], encoded[1] | 1, 0, 0]) + encoded[2:]
+    method = frame(methods.BasicPublish(routing_key="q"), channel.number)
+    channel.client.feed(method + content_frames(channel.number, encoded, b"m", 4096))
+    channel.get("q")
+    channel.reject(1)
+    seen = channel.got("dead")
+    assert (seen.received.properties.content_type, seen.received.properties.correlation_id) == ("text/plain", "c")
+    assert deaths(seen)[0]["reason"] == "rejected"
 
 
 def test_a_message_with_a_ttl_loses_it_and_keeps_it_in_the_story(world: World, channel: ChannelClient) -> None:

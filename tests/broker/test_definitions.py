@@ -94,7 +94,7 @@ def test_what_was_imported_is_in_effect() -> None:
     assert vhost.exchanges["e1"].alternate == "amq.fanout"
     assert node.access.is_allowed("lim", "v2", "e1", "write")
     assert not node.access.is_allowed("lim", "v2", "q1", "write")
-    lim = node.access.find("lim")
+    lim = node.access.users.get("lim")
     assert lim is not None
     assert (lim.tags, lim.hashing_algorithm) == (["monitoring", "foo"], "rabbit_password_hashing_sha256")
 
@@ -252,7 +252,7 @@ def test_a_vhosts_metadata_is_read() -> None:
 def test_passwords_are_hashed_where_someone_can() -> None:
     node = new_node()
     import_(node, {"users": [{"name": "u", "password": "pw", "tags": "a, b"}]}, hasher=PlainHasher())
-    user = node.access.find("u")
+    user = node.access.users.get("u")
     assert user is not None
     assert (user.password_hash, user.tags) == ("PW", ["a", "b"])
 
@@ -261,11 +261,11 @@ def test_a_user_keeps_limits_that_the_document_does_not_name() -> None:
     node = new_node()
     administer.put_user(node, User("u", limits={"max-channels": 3}))
     import_(node, {"users": [{"name": "u", "password_hash": "AAAA", "tags": []}]})
-    user = node.access.find("u")
+    user = node.access.users.get("u")
     assert user is not None
     assert user.limits == {"max-channels": 3}
     import_(node, {"users": [{"name": "u", "password_hash": "AAAA", "tags": [], "limits": {}}]})
-    user = node.access.find("u")
+    user = node.access.users.get("u")
     assert user is not None
     assert user.limits == {}
 

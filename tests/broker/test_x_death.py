@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from warren.amqp.fields import Field, Table
 from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
-from warren.amqp.stamp import HeaderPlace
+from warren.amqp.stamp import find_headers
 from warren.broker.message import Message, Obituary, Origin
 from warren.broker.publish.x_death import record_death, spliced_death
 
@@ -47,7 +47,8 @@ def message_of(properties: Properties, origin: Origin, body: bytes = b"body") ->
 
 
 def spliced(message: Message, queue: str) -> bytes | None:
-    place = HeaderPlace(message.content)
+    place = find_headers(message.content)
+    assert place is not None
     expiration = message.content[place.expiration : place.expiration_end]
     obituary = Obituary(queue, "expired", expiration, None, message.origin)
     first = spliced_death(message, place, obituary, NOW)

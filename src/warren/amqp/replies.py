@@ -28,7 +28,7 @@ def close(code: i64, text: str, method_id: i64 = 0) -> bytes:
     return frame(0, methods.ConnectionClose(code, text, (method_id >> 16) & 0xFFFF, method_id & 0xFFFF))
 
 
-def channel_close(channel: i64, code: i64, text: str, method_id: i64 = 0) -> bytes:
+def channel_close(channel: i64, code: i64, text: str, method_id: i64) -> bytes:
     return frame(channel, methods.ChannelClose(code, text, (method_id >> 16) & 0xFFFF, method_id & 0xFFFF))
 
 

@@ -36,50 +36,35 @@ _LONG_SIZE: Final[i64] = 10
 
 def stamped(content: bytes, channel: i64, name: bytes, value: i64) -> bytes:
     """The same content for `channel` with header `name` (ASCII) = `value`, a long; one of that name is replaced."""
-    flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
-    end: i64 = i64(read_i32_be(content, 3)) + 7
-    at: i64 = _FLAGS_AT + 2
-    if flags & 1:
+    place = find_headers(content)
+    if place is None or name in content[place.headers + 4 : place.headers_end]:
         return _rebuilt(content, channel, name, value)
-    if flags & CONTENT_TYPE:
-        at += 1 + i64(content[at])
-    if flags & CONTENT_ENCODING:
-        at += 1 + i64(content[at])
-    rest = at
-    size: i64 = 0
-    if flags & HEADERS:
-        size = i64(read_i32_be(content, at)) & 0xFFFFFFFF
-        rest = at + 4 + size
-        if name in content[at + 4 : rest]:
-            return _rebuilt(content, channel, name, value)
-    added: i64 = len(name) + _LONG_SIZE
-    grown = added if flags & HEADERS else added + 4
+    end = place.end
     writer = BytesWriter()
     writer.append(FRAME_HEADER)
     write_u16(writer, channel)
-    write_u32(writer, end - 7 + grown)
-    writer.write(content[7:_FLAGS_AT])
-    write_u16(writer, flags | HEADERS)
-    writer.write(content[_FLAGS_AT + 2 : at])
-    write_u32(writer, size + added)
-    if size > 0:
-        writer.write(content[at + 4 : rest])
+    _write_headers(writer, content, place, place.flags, len(name) + _LONG_SIZE, 0)
     writer.append(u8(len(name)))
     writer.write(name)
     writer.append(0x6C)
     write_i64_be(writer, value)
-    writer.write(content[rest:end])
+    writer.write(content[place.headers_end : end])
     writer.append(FRAME_END)
     if end + 1 < len(content):
         writer.write(rechannel(content[end + 1 :], channel))
     return writer.getvalue()
 
 
+def find_headers(content: bytes) -> HeaderPlace | None:
+    """None where more flags follow the first, which hardly anybody sends: such content has to be decoded."""
+    flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
+    return None if flags & 1 else HeaderPlace(content, flags)
+
+
 class HeaderPlace:
     """Where in a checked content the headers and the expiration lie."""
 
-    def __init__(self, content: bytes) -> None:
-        flags: i64 = i64(read_i16_be(content, _FLAGS_AT)) & 0xFFFF
+    def __init__(self, content: bytes, flags: i64) -> None:
         at: i64 = _FLAGS_AT + 2
         self.flags: i64 = flags
         self.end: i64 = i64(read_i32_be(content, 3)) + 7
@@ -109,8 +94,6 @@ class HeaderPlace:
 def names_of_plain(content: bytes, place: HeaderPlace) -> set[bytes] | None:
     """Of headers that come out of decoding and encoding as they went in; None where that is not certain."""
     names: set[bytes] = set()
-    if place.flags & 1:
-        return None
     at: i64 = place.headers + 4
     while at < place.headers_end:
         size: i64 = i64(content[at])
@@ -127,22 +110,30 @@ def names_of_plain(content: bytes, place: HeaderPlace) -> set[bytes] | None:
 
 def with_more_headers(content: bytes, place: HeaderPlace, fields: bytes) -> bytes:
     """The same content with these fields behind the headers that it has, and without an expiration."""
-    size: i64 = place.headers_end - place.headers
     writer = BytesWriter()
-    writer.append(FRAME_HEADER)
-    writer.write(content[1:3])
-    added: i64 = len(fields) + (0 if size > 0 else 4) - (place.expiration_end - place.expiration)
-    write_u32(writer, place.end - 7 + added)
-    writer.write(content[7:_FLAGS_AT])
-    write_u16(writer, (place.flags | HEADERS) & ~EXPIRATION)
-    writer.write(content[_FLAGS_AT + 2 : place.headers])
-    write_u32(writer, len(fields) + (size - 4 if size > 0 else 0))
-    if size > 4:
-        writer.write(content[place.headers + 4 : place.headers_end])
+    writer.write(content[:3])
+    expiration_size = place.expiration_end - place.expiration
+    _write_headers(writer, content, place, place.flags & ~EXPIRATION, len(fields), expiration_size)
     writer.write(fields)
     writer.write(content[place.headers_end : place.expiration])
     writer.write(content[place.expiration_end :])
     return writer.getvalue()
+
+
+def _write_headers(
+    writer: BytesWriter, content: bytes, place: HeaderPlace, flags: i64, added: i64, removed: i64
+) -> None:
+    """From the size of the frame to the headers that are there, before `added` bytes of more of them; behind those,
+    `removed` bytes less follow than do now."""
+    size: i64 = place.headers_end - place.headers
+    length: i64 = 0 if size > 0 else 4
+    write_u32(writer, place.end - 7 + length + added - removed)
+    writer.write(content[7:_FLAGS_AT])
+    write_u16(writer, flags | HEADERS)
+    writer.write(content[_FLAGS_AT + 2 : place.headers])
+    write_u32(writer, size + length - 4 + added)
+    if size > 4:
+        writer.write(content[place.headers + 4 : place.headers_end])
 
 
 def _rebuilt(content: bytes, channel: i64, name: bytes, value: i64) -> bytes:

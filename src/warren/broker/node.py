@@ -52,7 +52,7 @@ class Node(House):
         self,
         host: Host,
         settings: Settings,
-        recorder: Recorder | None = None,
+        recorder: Recorder | None,
         store: Store | None = None,
         now_ms: int = 0,
         version: str = "",

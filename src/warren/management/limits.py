@@ -37,7 +37,7 @@ async def list_of_users(call: Call) -> Response:
 
 
 async def show_user(call: Call) -> Response:
-    user = found(call.node.access.find(call.path("user")))
+    user = found(call.node.access.users.get(call.path("user")))
     return await call.items(
         [{"user": user.name, "value": user.limits}] if user.limits and user in visible(call) else []
     )
@@ -53,7 +53,7 @@ def visible(call: Call) -> list[User]:
 async def put_user_limit(call: Call) -> Response:
     name = call.path("user")
     body = call.required(await call.body(), "value")
-    user = call.node.access.find(name)
+    user = call.node.access.users.get(name)
     if user is None:
         raise bad_request(["no_such_user", name])
     administer.set_user_limits(call.node, name, {**user.limits, call.path("name"): body["value"]})
@@ -61,7 +61,7 @@ async def put_user_limit(call: Call) -> Response:
 
 
 async def delete_user_limit(call: Call) -> Response:
-    user, name = found(call.node.access.find(call.path("user"))), call.path("name")
+    user, name = found(call.node.access.users.get(call.path("user"))), call.path("name")
     administer.set_user_limits(call.node, user.name, {key: user.limits[key] for key in user.limits if key != name})
     return done()
 

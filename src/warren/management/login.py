@@ -70,7 +70,7 @@ def check_csrf(request: Request, session: LoginSession) -> None:
 async def check_password(request: Request, context: Context, name: str, password: str) -> User:
     node = context.node
     peer = request.client.host if request.client is not None else ""
-    user = node.access.find(name)
+    user = node.access.users.get(name)
     algorithm, password_hash = ("", "") if user is None else (user.hashing_algorithm, user.password_hash)
     if node.host.remembers_password(algorithm, password_hash, password):
         is_right = True

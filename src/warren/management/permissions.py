@@ -82,7 +82,7 @@ async def delete_topics(call: Call) -> Response:
 
 def both_exist(call: Call) -> tuple[str, str]:
     user, vhost = call.path("user"), call.path("vhost")
-    if call.node.access.find(user) is None or vhost not in call.node.vhosts:
+    if call.node.access.users.get(user) is None or vhost not in call.node.vhosts:
         raise bad_request("vhost_or_user_not_found")
     return user, vhost
 

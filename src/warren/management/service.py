@@ -83,7 +83,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpService:
-    def __init__(self, app: Any, sockets: list[socket.socket], gate: _Gate, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, app: Any, sockets: list[socket.socket], gate: _Gate, tls: ssl.SSLContext | None) -> None:
         # It tells of every start and stop; a broker that says that it is ready has said enough.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         config = uvicorn.Config(

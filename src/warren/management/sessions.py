@@ -64,7 +64,7 @@ class Sessions:
         return session
 
     def user_of(self, session: LoginSession) -> User | None:
-        user = self._access.find(session.user)
+        user = self._access.users.get(session.user)
         return user if user is not None and _digest(user.password_hash) == session.password else None
 
     def end(self, token: str) -> None:

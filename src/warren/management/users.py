@@ -33,7 +33,7 @@ async def put(call: Call) -> Response:
         raise bad_request("tags_not_present")
     algorithm, password_hash = await credentials_in(call, body)
     call.take_turn()
-    before = call.node.access.find(name)
+    before = call.node.access.users.get(name)
     limits = {} if before is None else before.limits
     administer.put_user(call.node, User(name, password_hash, algorithm, tags_of(body["tags"]), limits))
     return done(before is None)
@@ -91,7 +91,7 @@ async def list_topic_permissions(call: Call) -> Response:
 
 
 def find(call: Call) -> User:
-    return found(call.node.access.find(call.path("user")))
+    return found(call.node.access.users.get(call.path("user")))
 
 
 ROUTES: Final = [

@@ -61,9 +61,9 @@ class Server:
     def __init__(
         self,
         config: Config,
-        passwords: Passwords | None = None,
-        write_archive: WriteArchive | None = None,
-        leadership: Leadership | None = None,
+        passwords: Passwords | None,
+        write_archive: WriteArchive,
+        leadership: Leadership | None,
     ) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
@@ -107,10 +107,9 @@ class Server:
                 self._syncer = Syncer(
                     self.loop, self._store, self.host.wake, self._fatal, self._is_one_alone, self._leadership
                 )
-                if self._write_archive is not None:
-                    self._archiver = Archiver(
-                        self.loop, self._store.streams, self._write_archive, self.host.wake, ARCHIVE_RETRY_SECONDS
-                    )
+                self._archiver = Archiver(
+                    self.loop, self._store.streams, self._write_archive, self.host.wake, ARCHIVE_RETRY_SECONDS
+                )
             self.host.attach(self.node, self._syncer, self._archiver, self._leadership)
             if self._leadership is not None and self._syncer is not None:
                 self._leadership.watch(self._syncer.mirrored, self._syncer.is_done)
@@ -182,9 +181,8 @@ class Server:
             raise WarrenError(f"the messages in {folder} cannot be opened: {error}") from error
         store.is_mirrored = self._leadership is not None
         store.unsynced_max = self.config.unsynced_max
-        if self._write_archive is not None:
-            store.can_archive = True
-            store.streams.archive_root = os.path.abspath(self.config.archive_dir or folder.parent / ARCHIVE)
+        store.can_archive = True
+        store.streams.archive_root = os.path.abspath(self.config.archive_dir or folder.parent / ARCHIVE)
         return store
 
     def _open_definitions(self) -> list[Row]:

@@ -184,37 +184,46 @@ def _by_number(segment: Segment) -> int:
 def _settle(store: LogStore, names: list[str]) -> None:
     """Apply everything that says a message is done with. In any order: what is settled stays settled."""
     for segment in store.segments.values():
-        name = settled_name(segment.number)
-        if name in names:
-            bits = decode_settled(read_or_nothing(store.disk, name), segment)
-            if not bits and segment.entries > 0:
-                store.log_lines.append(f"store: {name} is damaged: messages that were acknowledged may come back")
-            for index in range(len(bits)):
-                for bit in range(8):
-                    if bits[index] & (1 << bit):
-                        segment.settle(index * 8 + bit)
-    deleted: dict[int, bool] = {}
-    forgotten: dict[int, bool] = {}
+        if settled_name(segment.number) in names:
+            _apply_settled_file(store, segment)
+    gone: set[int] = set()
     for segment in store.segments.values():
         _apply_settled(store, segment)
-        for number in segment.deleted_lanes:
-            deleted[number] = True
-            # Also when nothing else is left of it: another lane of that number would be deleted with it.
-            store.next_lane = max(store.next_lane, number + 1)
-        for number, payload in segment.lanes.items():
-            store.next_lane = max(store.next_lane, number + 1)
-            if payload[5] == 0:
-                forgotten[number] = True
+        _note_lanes(store, segment, gone)
+    holders: dict[int, list[int]] = {}
     for segment in store.segments.values():
         for run in segment.runs:
-            is_gone = run.lane in deleted or run.lane in forgotten
-            if is_gone or run.transients > 0:
-                _settle_gone(store, segment, run, is_gone)
-        for number in segment.deleted_lanes:
-            # Older segments may need this one to know that the lane is gone.
-            for other in store.segments.values():
-                if other is not segment and any(run.lane == number for run in other.runs):
-                    segment.settles[other.number] = True
+            holders.setdefault(run.lane, []).append(segment.number)
+            if run.lane in gone or run.transients > 0:
+                _settle_gone(store, segment, run, run.lane in gone)
+    for segment in store.segments.values():
+        for lane in segment.deleted_lanes:
+            # Those that hold something of the lane may need this one to know that it is gone.
+            for holder in holders.get(lane, []):
+                segment.settles[holder] = True
+
+
+def _apply_settled_file(store: LogStore, segment: Segment) -> None:
+    name = settled_name(segment.number)
+    bits = decode_settled(read_or_nothing(store.disk, name), segment)
+    if not bits and segment.entries > 0:
+        store.log_lines.append(f"store: {name} is damaged: messages that were acknowledged may come back")
+    for index in range(len(bits)):
+        for bit in range(8):
+            if bits[index] & (1 << bit):
+                segment.settle(index * 8 + bit)
+
+
+def _note_lanes(store: LogStore, segment: Segment, gone: set[int]) -> None:
+    """The numbers that are taken, and which of them were deleted, or did not outlive the restart."""
+    for number in segment.deleted_lanes:
+        gone.add(number)
+        # Also when nothing else is left of it: another lane of that number would be deleted with it.
+        store.next_lane = max(store.next_lane, number + 1)
+    for number, payload in segment.lanes.items():
+        store.next_lane = max(store.next_lane, number + 1)
+        if payload[5] == 0:
+            gone.add(number)
 
 
 def _apply_settled(store: LogStore, segment: Segment) -> None:

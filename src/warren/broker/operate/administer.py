@@ -39,7 +39,7 @@ def vhost_of(node: Node, name: str) -> VHost:
 
 
 def put_user(node: Node, user: User) -> None:
-    before = node.access.find(user.name)
+    before = node.access.users.get(user.name)
     node.access.put_user(user)
     _tell_of_user(node, before, user)
     node.record("user", (user.name,), user_item(user))
@@ -78,7 +78,7 @@ def close_connections_of(node: Node, user: str, reason: str) -> None:
 
 def set_user_limits(node: Node, name: str, limits: dict[str, object]) -> None:
     """Replaces them all."""
-    user = node.access.find(name)
+    user = node.access.users.get(name)
     if user is None:
         raise UserError(f"no user '{name}'")
     user.limits = checked_limits(limits, USER_LIMITS, "user-limits")

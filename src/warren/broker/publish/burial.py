@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from warren.amqp.fields import Table
-from warren.amqp.stamp import HeaderPlace
+from warren.amqp.stamp import find_headers
 from warren.broker.exchanges.base import Exchange
 from warren.broker.message import NEVER, Message, Obituary, Origin
 from warren.broker.publish.republish import IS_STREAMED, FanOut, queues_for
@@ -246,7 +246,9 @@ def _buried_as_it_is(realm: Realm, letter: DeadLetter, exchange: str) -> Message
     """For its first death most of a message need not be decoded; None where it must be."""
     old = letter.entry.message
     queue = letter.queue
-    place = HeaderPlace(old.content)
+    place = find_headers(old.content)
+    if place is None:
+        return None
     expiration = old.content[place.expiration : place.expiration_end]
     key = queue.options.dead_letter_routing_key
     obituary = old.origin.obituary

@@ -51,24 +51,26 @@ class PriorityBacking(Backing):
         self.levels[0].remember(key, number)
 
     def peek(self) -> Entry | None:
+        level = self._front()
+        return None if level is None else level.peek()
+
+    def fetch(self) -> Entry | None:
+        level = self._front()
+        entry = None if level is None else level.fetch()
+        if entry is not None:
+            self.length -= 1
+            self.body_bytes -= entry.message.body_size
+        return entry
+
+    def _front(self) -> Backing | None:
+        """The level whose turn it is. One that finds all it had lost leaves the turn to the next."""
         level = self._highest()
         while level is not None:
             length, body_bytes = level.length, level.body_bytes
             entry = level.peek()
             self._follow(level, length, body_bytes)
             if entry is not None:
-                return entry
-            level = self._highest()
-        return None
-
-    def fetch(self) -> Entry | None:
-        level = self._highest()
-        while level is not None:
-            length, body_bytes = level.length, level.body_bytes
-            entry = level.fetch()
-            self._follow(level, length, body_bytes)
-            if entry is not None:
-                return entry
+                return level
             level = self._highest()
         return None
 

@@ -105,11 +105,7 @@ class Yard:
 
     def remember_counters(self, queue: Queue) -> None:
         """The queue is gone; what it counted stays in the sums."""
-        past = self.past_queues.get(queue.type)
-        if past is None:
-            past = QueueCounters()
-            self.past_queues[queue.type] = past
-        past.add(queue.counters)
+        self.past_queues.setdefault(queue.type, QueueCounters()).add(queue.counters)
 
     def wall_seconds(self) -> int:
         return self.now // 1000

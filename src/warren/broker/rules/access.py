@@ -84,7 +84,7 @@ class Permission:
 class TopicPermission:
     """On routing keys of one topic exchange. {username} and {vhost} stand for the user's own, taken literally."""
 
-    def __init__(self, exchange: str, write: str, read: str, user: str = "", vhost: str = "") -> None:
+    def __init__(self, exchange: str, write: str, read: str, user: str, vhost: str) -> None:
         self.exchange = exchange
         self.write = write
         self.read = read
@@ -106,9 +106,6 @@ class Access:
         self.generation: i64 = 0
         self._allowed: dict[tuple[str, str, str, str], bool] = {}
         self._topics: dict[tuple[str, str, str, str, str], bool] = {}
-
-    def find(self, user: str) -> User | None:
-        return self.users.get(user)
 
     def may_access_vhost(self, user: str, vhost: str) -> bool:
         return (user, vhost) in self.permissions

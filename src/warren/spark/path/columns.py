@@ -36,7 +36,7 @@ class PublishTable:
         self,
         publishes: DataFrame,
         defaults: Defaults,
-        order_by: str | Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None,
         batch_id: int = 0,
         with_bodies: bool = False,
     ) -> None:

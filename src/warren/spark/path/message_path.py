@@ -125,7 +125,7 @@ class Stages:
         topology: Topology,
         crew: Crew | None,
         source: PublishTable,
-        partitions: int | None = None,
+        partitions: int | None,
         in_memory: int = IN_MEMORY,
         keeps_state: bool = False,
     ) -> None:

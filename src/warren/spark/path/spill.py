@@ -38,7 +38,7 @@ class EntryListener(Protocol):
 
 
 class SpillingStore(Store):
-    def __init__(self, listener: EntryListener, in_memory: int = IN_MEMORY) -> None:
+    def __init__(self, listener: EntryListener, in_memory: int) -> None:
         super().__init__()
         self.listener = listener
         self.in_memory = in_memory

@@ -35,8 +35,8 @@ class PathWriter:
         topology: Topology,
         out: str,
         defaults: Defaults,
-        order_by: str | Sequence[str] | None = None,
-        partitions: int | None = None,
+        order_by: str | Sequence[str] | None,
+        partitions: int | None,
     ) -> None:
         self._topology = topology
         self._out = out

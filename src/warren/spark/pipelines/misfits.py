@@ -53,7 +53,7 @@ def fit(
     source: Source,
     schema: str,
     keeps_misfits: bool,
-    lateness: Lateness | None = None,
+    lateness: Lateness | None,
 ) -> DataFrame:
     """Rows of messages in, rows of the source out; what does not fit goes where the source says. What comes too late
     goes there as well, and on: it is Spark that leaves it out, and counts."""

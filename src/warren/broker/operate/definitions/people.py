@@ -59,7 +59,7 @@ class Users(Section):
         user = UserRead(item)
         if self._hasher is not None and user.password is not None:
             user.algorithm, user.password_hash = self._hasher.hash(user.password)
-        before = node.access.find(user.name)
+        before = node.access.users.get(user.name)
         limits = before.limits if before is not None and item.fields.get("limits") is None else _limits(item)
         administer.put_user(node, User(user.name, user.password_hash, user.algorithm, user.tags, limits))
 
