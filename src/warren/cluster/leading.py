@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -48,6 +50,8 @@ class Leading:
         self._asked_at = 0
         # Of one that is to stop: another is ready to lead.
         self._can_stop: asyncio.Event | None = None
+        # Clients that came by way of followers before there was a broker for them.
+        self._waiting: list[tuple[asyncio.Transport, ClientOrigin, bytes]] = []
 
     async def begin(self, moment: OpMoment | None) -> bool:
         """With files of that moment. False when the lead was lost before anybody was served."""
@@ -65,29 +69,43 @@ class Leading:
             return False
         log.info("elected in epoch %d", member.epoch)
         loop = asyncio.get_running_loop()
-        leadership = self.leadership = Leadership(member, set(member.view.members), candidacy.present(), moment, loop)
+        began = time.monotonic()
+        leadership = self.leadership = Leadership(
+            member, set(member.view.members), candidacy.present(), moment, loop, candidacy.ring
+        )
         assembly = Assembly(self._config, self._passwords, leadership, self._nodes)
         every = self._config.lease_seconds / 3
         pacemaker = Pacemaker(candidacy.new_etcd(), candidacy.desk.lease, every, leadership.is_recovered)
         starting = asyncio.ensure_future(assembly.start())
-        while not starting.done():
-            # Meanwhile followers join, and the lease goes on.
-            candidacy.ask(is_changing=False, disk_stall=0.0)
-            leadership.tick()
-            if member.role is not Role.LEADER:
-                starting.cancel()
-            await asyncio.wait([starting], timeout=HEARTBEAT_MS / 1000 / 5)
+        await self._look_after(starting, leadership, starting.cancel)
         pacemaker.stop()
         if starting.cancelled() or starting.exception() is not None:
             leadership.end()
             self.leadership = None
+            self._let_in(None)
             if starting.cancelled():
                 candidacy.begin_anew()
                 return False
             await starting
         self.assembly = assembly
+        self._let_in(assembly)
+        log.info("serves %.2f s after its election", time.monotonic() - began)
         candidacy.tell({"role": "leader"})
         return True
+
+    async def _look_after(
+        self, work: asyncio.Future[None], leadership: Leadership, give_up: Callable[[], object]
+    ) -> None:
+        """Until it is done. Meanwhile followers come and go, and the lease goes on, or the lead is lost."""
+        candidacy, is_lost = self._candidacy, False
+        work.add_done_callback(lambda _: candidacy.ring())
+        while not work.done():
+            candidacy.ask(is_changing=False, disk_stall=self.disk_stall())
+            leadership.tick()
+            if candidacy.member.role is not Role.LEADER and not is_lost:
+                is_lost = True
+                give_up()
+            await candidacy.wait_for_ring(HEARTBEAT_MS / 1000 / 5)
 
     def disk_stall(self) -> float:
         return 0.0 if self.assembly is None else self.assembly.server.disk_stall()
@@ -183,16 +201,29 @@ class Leading:
             return
         view = self._candidacy.member.view
         has_successor = view is not None and len(view.members) > 1
-        await assembly.stop(_FAREWELL if has_successor else DRAIN_SECONDS)
+        began = time.monotonic()
+        stopping = asyncio.ensure_future(assembly.stop(_FAREWELL if has_successor else DRAIN_SECONDS))
+        # What was asked last may still wait for a follower, which may go now.
+        await self._look_after(stopping, leadership, assembly.server.give_up)
+        await stopping
+        stopped = mirrored = time.monotonic()
         if assembly.server.is_whole():
             self.ended_at = leadership.moment()
-        leadership.pump()
-        await leadership.wait_mirrored(_HAND_OVER)
-        self._candidacy.member.resign()
-        await self._candidacy.give_back_lease()
+        if self._candidacy.member.role is Role.LEADER:
+            leadership.pump()
+            await leadership.wait_mirrored(_HAND_OVER)
+            mirrored = time.monotonic()
+            self._candidacy.member.resign()
+            await self._candidacy.give_back_lease()
         # Its followers hear of it by the end of their connections, and look at once who leads.
         leadership.end()
         self.assembly = self.leadership = None
+        log.info(
+            "gave up the lead: clients gone after %.2f s, all mirrored after %.2f s, the lease ended after %.2f s",
+            stopped - began,
+            mirrored - began,
+            time.monotonic() - began,
+        )
 
     async def stop(self) -> None:
         """Another may lead already: nothing more is said to anybody."""
@@ -212,10 +243,24 @@ class Leading:
 
     def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         """A client that came by way of a follower."""
-        if self.assembly is None:
-            transport.close()
-        else:
+        if self.assembly is not None:
             self.assembly.server.adopt(transport, origin, data)
+        elif self.leadership is not None and not self.leadership.is_over:
+            # It is let in when there is a broker: to many clients one that hangs up at once is none.
+            transport.pause_reading()
+            self._waiting.append((transport, origin, data))
+        else:
+            transport.close()
+
+    def _let_in(self, assembly: Assembly | None) -> None:
+        """Those who came while this node was only elected; or send them away."""
+        waiting, self._waiting = self._waiting, []
+        for transport, origin, data in waiting:
+            if assembly is None or transport.is_closing():
+                transport.close()
+            else:
+                assembly.server.adopt(transport, origin, data)
+                transport.resume_reading()
 
     def _nodes(self) -> list[dict[str, object]]:
         """As the leader knows them now."""

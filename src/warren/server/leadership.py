@@ -56,11 +56,16 @@ class Leadership:
         present: set[str],
         base: OpMoment | None,
         loop: asyncio.AbstractEventLoop,
+        ring: Callable[[], None] = lambda: None,
     ) -> None:
         self.member = member
         self.replicas = Replicas(member.uuid, member.epoch, members, base=base)
         self.loop = loop
+        # There is something to ask etcd for.
+        self._ring = ring
         self._disk: ReplicatedDisk | None = None
+        # Followers that called before there was a disk.
+        self._callers: list[tuple[Peer, str, int, OpMoment | None]] = []
         self._links: dict[Peer, Link] = {}
         self._on_progress: Callable[[], None] = lambda: None
         # Whether all that was written is durable here.
@@ -80,6 +85,7 @@ class Leadership:
 
     def make_disk(self, folder: Path) -> ReplicatedDisk:
         self._disk = ReplicatedDisk(RealDisk(folder), self.replicas.window, threading.Lock())
+        self.loop.call_soon(self._welcome_callers)
         return self._disk
 
     def watch(self, on_progress: Callable[[], None], is_synced: Callable[[], bool]) -> None:
@@ -95,7 +101,7 @@ class Leadership:
         for link in self.replicas.links.values():
             link.heard_at = now
         self._opens_at = self.replicas.window.last
-        self._progressed()
+        self.tick()
 
     async def wait_open(self) -> None:
         await self._is_open
@@ -153,6 +159,7 @@ class Leadership:
         if proposal is not None:
             replicas.propose(proposal)
             member.wanted = frozenset(proposal)
+            self._ring()
         self._beat(self._shown())
         self._progressed()
 
@@ -207,8 +214,8 @@ class Leadership:
             peer.close()
             return
         if self._disk is None:
-            # Elected a moment ago: it calls again.
-            peer.close()
+            # Elected a moment ago.
+            self._callers.append((peer, uuid, epoch, moment))
             return
         for other, link in list(self._links.items()):
             if link.uuid == uuid:
@@ -223,6 +230,12 @@ class Leadership:
         peer.write(messages.resume(self.replicas.epoch, self._disk.first_files).encode())
         self.replicas.caught_up(link, 0)
         self._send_ops(peer, link)
+
+    def _welcome_callers(self) -> None:
+        callers, self._callers = self._callers, []
+        for caller in callers:
+            if not caller[0].is_closed:
+                self._welcome(*caller)
 
     def _begin_copy(self, peer: Peer, link: Link) -> None:
         assert self._disk is not None
@@ -286,14 +299,16 @@ class Leadership:
             self.replicas.lost(link)
             # It may follow another, or lead: etcd can end a lease too early, and who led does not hear of it.
             self.member.hurry()
+            self._ring()
 
     def end(self) -> None:
         self.is_over = True
         if not self._is_open.done():
             self._is_open.cancel()
-        for peer in list(self._links):
+        for peer in [*self._links, *(caller[0] for caller in self._callers)]:
             peer.close()
         self._links.clear()
+        self._callers.clear()
 
 
 class Peer(asyncio.Protocol):
