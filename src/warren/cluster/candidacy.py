@@ -190,6 +190,9 @@ class Candidacy:
         now = time.monotonic()
         if view is None or view.leader is not None:
             self._leaderless_since = now
+            if view is not None and view.leader is not None and view.leader.uuid != uuid:
+                # Another has the place. If that one leaves it again, it may be meant for this node.
+                self._held_back_until = 0.0
             return False
         if now < self._held_back_until:
             return False

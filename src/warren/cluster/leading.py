@@ -18,7 +18,7 @@ from warren.replication.ops import OpMoment
 from warren.server.etcd import EtcdError
 from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, now_ms
-from warren.server.life import DRAIN_SECONDS
+from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.membership import nodes_of
 from warren.server.origin import ClientOrigin
 from warren.server.pacemaker import Pacemaker
@@ -43,6 +43,8 @@ class Leading:
         self._passwords = Passwords()
         self.assembly: Assembly | None = None
         self.leadership: Leadership | None = None
+        # Serves clients, sooner than all of the assembly is there.
+        self._server: Server | None = None
         # Of which moment it left the files when it last handed over.
         self.ended_at: OpMoment | None = None
         self._ticked_at = 0
@@ -73,7 +75,7 @@ class Leading:
         leadership = self.leadership = Leadership(
             member, set(member.view.members), candidacy.present(), moment, loop, candidacy.ring
         )
-        assembly = Assembly(self._config, self._passwords, leadership, self._nodes)
+        assembly = Assembly(self._config, self._passwords, leadership, self._nodes, lambda: self._open(assembly.server))
         every = self._config.lease_seconds / 3
         pacemaker = Pacemaker(candidacy.new_etcd(), candidacy.desk.lease, every, leadership.is_recovered)
         starting = asyncio.ensure_future(assembly.start())
@@ -81,14 +83,12 @@ class Leading:
         pacemaker.stop()
         if starting.cancelled() or starting.exception() is not None:
             leadership.end()
-            self.leadership = None
-            self._let_in(None)
+            self._close()
             if starting.cancelled():
                 candidacy.begin_anew()
                 return False
             await starting
         self.assembly = assembly
-        self._let_in(assembly)
         log.info("serves %.2f s after its election", time.monotonic() - began)
         candidacy.tell({"role": "leader"})
         return True
@@ -217,9 +217,9 @@ class Leading:
             await self._candidacy.give_back_lease()
         # Its followers hear of it by the end of their connections, and look at once who leads.
         leadership.end()
-        self.assembly = self.leadership = None
+        self._close()
         log.info(
-            "gave up the lead: clients gone after %.2f s, all mirrored after %.2f s, the lease ended after %.2f s",
+            "gave up the lead: stopped after %.2f s, all mirrored after %.2f s, the lease ended after %.2f s",
             stopped - began,
             mirrored - began,
             time.monotonic() - began,
@@ -234,7 +234,7 @@ class Leading:
         assembly.server.give_up()
         await assembly.stop(0)
         leadership.end()
-        self.assembly = self.leadership = None
+        self._close()
         failure = assembly.server.failure.result() if assembly.server.failure.done() else None
         if isinstance(failure, OSError):
             raise WarrenError(f"the data folder failed: {failure}") from failure
@@ -243,8 +243,8 @@ class Leading:
 
     def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         """A client that came by way of a follower."""
-        if self.assembly is not None:
-            self.assembly.server.adopt(transport, origin, data)
+        if self._server is not None:
+            self._server.adopt(transport, origin, data)
         elif self.leadership is not None and not self.leadership.is_over:
             # It is let in when there is a broker: to many clients one that hangs up at once is none.
             transport.pause_reading()
@@ -252,15 +252,20 @@ class Leading:
         else:
             transport.close()
 
-    def _let_in(self, assembly: Assembly | None) -> None:
-        """Those who came while this node was only elected; or send them away."""
+    def _open(self, server: Server) -> None:
+        """Also for those who came while this node was only elected."""
+        self._server = server
         waiting, self._waiting = self._waiting, []
         for transport, origin, data in waiting:
-            if assembly is None or transport.is_closing():
-                transport.close()
-            else:
-                assembly.server.adopt(transport, origin, data)
+            if not transport.is_closing():
+                server.adopt(transport, origin, data)
                 transport.resume_reading()
+
+    def _close(self) -> None:
+        self.assembly = self.leadership = self._server = None
+        waiting, self._waiting = self._waiting, []
+        for transport, _, _ in waiting:
+            transport.close()
 
     def _nodes(self) -> list[dict[str, object]]:
         """As the leader knows them now."""
