@@ -36,8 +36,9 @@ COMMITTED_MS: Final = 50
 PATIENCE_MS: Final = 3000
 # Seconds that a caller has to prove who it is.
 GREETING_SECONDS: Final = 5.0
-# Of ops in one message, and of what may wait to be sent to one follower.
-_BATCH: Final = 1 << 20
+# Of ops in one message, and of what may wait to be sent to one follower. A follower gets memory for each message: more
+# than this would come from the system, and be given back, each time.
+_BATCH: Final = 1 << 16
 _UNSENT_MAX: Final = 16 << 20
 
 
@@ -73,6 +74,9 @@ class Leadership:
         # What followers were told is committed, and when.
         self._told = 0
         self._told_at = 0
+        # The last ops that were sent: after which op, and the last that there was then.
+        self._encoded_for = (-1, -1)
+        self._encoded: tuple[int, list[bytes]] = (0, [])
         self._opens_at = 0
         self._is_open = loop.create_future()
         self.is_recovered = threading.Event()
@@ -288,9 +292,17 @@ class Leadership:
             self._begin_copy(peer, link)
             return
         while link.sent < window.last and peer.unsent() < _UNSENT_MAX:
-            found = window.after(link.sent, _BATCH)
-            link.sent = found[-1].number
-            peer.write(messages.ops(found).encode())
+            link.sent, pieces = self._next_ops(link.sent)
+            peer.write_pieces(pieces)
+
+    def _next_ops(self, sent: int) -> tuple[int, list[bytes]]:
+        """For one who was sent all up to that op: the last of them, and the message. All who keep up get the same."""
+        window = self.replicas.window
+        key = (sent, window.last)
+        if key != self._encoded_for:
+            found = window.after(sent, _BATCH)
+            self._encoded_for, self._encoded = key, (found[-1].number, messages.ops(found))
+        return self._encoded
 
     def follower_lost(self, peer: Peer) -> None:
         link = self._links.pop(peer, None)
@@ -414,6 +426,10 @@ class Peer(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self.is_closed:
             self._transport.write(data)
+
+    def write_pieces(self, pieces: list[bytes]) -> None:
+        if self._transport is not None and not self.is_closed:
+            self._transport.writelines(pieces)
 
     def close(self) -> None:
         self.is_closed = True
