@@ -146,8 +146,14 @@ class Assembly:
 def preload(config: Config) -> None:
     """What `start` loads, for one who has time now and none then. In a thread."""
     if config.http_port >= 0:
+        import anyio
+        import uvicorn.lifespan.off  # noqa: F401
+
         import warren.management.app
         import warren.management.service  # noqa: F401
+
+        # It loads what it needs when it is first used.
+        anyio.run(anyio.sleep, 0)
 
 
 def write_archive(job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:
