@@ -1,4 +1,4 @@
-"""Who comes to a node by way of a follower before it serves."""
+"""A node that leads: who comes to it before it serves, and what it does at once."""
 
 from __future__ import annotations
 
@@ -81,3 +81,21 @@ def test_and_is_sent_away_when_that_node_does_not_lead_after_all(tmp_path: Path)
         return rest
 
     assert asyncio.run(story()) == b""
+
+
+def test_what_etcd_has_decided_counts_at_once(tmp_path: Path) -> None:
+    async def story() -> set[str]:
+        leading, candidacy = await elected(tmp_path)
+        leading.assembly = Assembly(Config(amqp_port=0, http_port=-1))
+        await leading.assembly.start()
+        assert leading.leadership is not None
+        replicas = leading.leadership.replicas
+        # The first time all is looked after, and then not for a while.
+        await leading.tick()
+        candidacy.member.decided.append(frozenset({replicas.me, "other"}))
+        await leading.tick()
+        await leading.assembly.stop(0)
+        await candidacy.close()
+        return replicas.members - {replicas.me}
+
+    assert asyncio.run(story()) == {"other"}

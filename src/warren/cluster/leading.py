@@ -120,7 +120,8 @@ class Leading:
             return True
         if self._can_stop is not None and self._is_any_ready(leadership.replicas.members):
             self._can_stop.set()
-        if now_ms() - self._ticked_at < HEARTBEAT_MS:
+        # An in-sync set that etcd has taken is what answers wait for.
+        if now_ms() - self._ticked_at < HEARTBEAT_MS and not self._candidacy.member.decided:
             leadership.tell_committed()
             return True
         self._ticked_at = now_ms()
