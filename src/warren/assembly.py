@@ -37,8 +37,11 @@ class Assembly:
         passwords: Passwords | None = None,
         leadership: Leadership | None = None,
         cluster: Callable[[], list[dict[str, object]]] = list,
+        on_open: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config
+        # Told when clients of AMQP are served, before there is a management side.
+        self._on_open = on_open
         # The nodes that mirror this one, for those who look.
         self._cluster = cluster
         self.server = Server(config, passwords, write_archive, leadership)
@@ -50,6 +53,7 @@ class Assembly:
 
     async def start(self) -> None:
         await self.server.start()
+        self._on_open()
         if self.config.http_port < 0:
             return
         try:
@@ -142,8 +146,14 @@ class Assembly:
 def preload(config: Config) -> None:
     """What `start` loads, for one who has time now and none then. In a thread."""
     if config.http_port >= 0:
+        import anyio
+        import uvicorn.lifespan.off  # noqa: F401
+
         import warren.management.app
         import warren.management.service  # noqa: F401
+
+        # It loads what it needs when it is first used.
+        anyio.run(anyio.sleep, 0)
 
 
 def write_archive(job: ArchiveJob, is_wanted: Callable[[], bool]) -> None:

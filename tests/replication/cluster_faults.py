@@ -18,28 +18,26 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from tests.faults.checker import check
 from tests.faults.history import History
-from tests.faults.kill9_client import Client, Gone, publish_frames
+from tests.faults.kill9_client import Client, Gone
 from tests.faults.kill9_load import DEAD_LETTERS, Load, declare_topology, drain
 from tests.replication.cluster_kills import FENCE, traceback_in
 from tests.replication.network import Network, command, is_inside, obstacle
 from tests.replication.real_nodes import Cluster, Machine, NodeProcess, wait_for
+from tests.replication.watchman import Watchman
 from warren.amqp import methods
 
 NODES: Final = ("n1", "n2", "n3")
 ETCDS: Final = ("e1", "e2", "e3")
 SPARE: Final = "n4"
-PROBE: Final = "probe"
 # Seconds without another leader before a fault begins or is judged.
 _CALM: Final = 3.0
 _DISK_BYTES: Final = 256 * 1024 * 1024
@@ -134,39 +132,6 @@ class Clients(Load):
                 client.socket.shutdown(2)
         self._clients.clear()
         self.join()
-
-
-class Watchman:
-    """Publishes by way of every node, all the time, and waits for each confirm."""
-
-    def __init__(self, nodes: list[NodeProcess]) -> None:
-        self.answers: list[float] = [time.monotonic()]
-        self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(node,)) for node in nodes]
-        for thread in self._threads:
-            thread.start()
-
-    def _ask(self, node: NodeProcess) -> None:
-        while not self._is_over.is_set():
-            with suppress(Gone, AssertionError), Client(node.amqp_port, "", node.machine.host, 4.0) as client:
-                client.declare(PROBE, {"x-max-length": 1})
-                client.confirm_select()
-                while not self._is_over.wait(0.1):
-                    client.send(publish_frames("", PROBE, "probe", b""))
-                    client.wait_for(methods.BasicAck)
-                    self.answers.append(time.monotonic())
-            self._is_over.wait(0.1)
-
-    def is_served_after(self, moment: float) -> bool:
-        return self.answers[-1] > moment
-
-    def end(self) -> float:
-        """The longest time without an answer."""
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
-        times = sorted([*self.answers, time.monotonic()])
-        return max(after - before for before, after in pairwise(times))
 
 
 class Stage:

@@ -21,7 +21,7 @@ import trustme
 
 from warren.config_loading import load
 from warren.server.etcd import Etcd, EtcdError
-from warren.server.membership import nodes_of
+from warren.server.membership import TRANSFER, nodes_of, transfer_value
 from warren.server.tls import etcd_context_of
 
 CLUSTER: Final = "orders"
@@ -265,6 +265,10 @@ class Cluster:
 
     def uuid_of(self, node: NodeProcess) -> str:
         return next(str(each["uuid"]) for each in self.status() if each["amqp"] == node.address)
+
+    def wish_for(self, node: NodeProcess) -> None:
+        """As `warren cluster transfer` does, which takes a while to start."""
+        self._looking.put(TRANSFER, transfer_value(self.uuid_of(node), self.uuid_of(self.leader())))
 
     def followers(self) -> list[NodeProcess]:
         leader = self.leader()

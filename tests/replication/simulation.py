@@ -24,6 +24,7 @@ from random import Random
 from tests.broker.still_world import StillHost
 from tests.replication import sabotage
 from tests.replication.simulated_reader import FollowerReader
+from tests.replication.wire import heard
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import body_in, message_of
 from warren.amqp.fields import table_of
@@ -568,7 +569,7 @@ class Connection:
         while link.sent < window.last:
             found = window.after(link.sent, 2000)
             link.sent = found[-1].number
-            self.to_follower(messages.ops(found))
+            self.to_follower(heard(messages.ops(found)))
 
     def close(self) -> None:
         if not self.is_open:

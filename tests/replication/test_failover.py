@@ -165,6 +165,26 @@ def test_a_leader_that_is_told_to_stop_hands_over_and_one_that_was_stopped_says_
     assert publisher.confirmed <= {number for number, _ in drained([second.amqp_port], queue)}
 
 
+def test_a_follower_that_falls_silent_does_not_keep_a_leader_from_handing_over(cluster: Cluster, queue: str) -> None:
+    first, (second, silent) = cluster.leader(), cluster.followers()
+    publisher = Publisher([first.amqp_port, second.amqp_port], queue)
+    publisher.publish(50)
+    connection = connect([first.amqp_port])
+    channel = connection.channel()
+    silent.signal(signal.SIGSTOP)
+    # It is not missed yet, so that this waits for it, and so does who hands over.
+    channel.basic_publish("", queue, b"0", PERSISTENT)
+    cluster.wish_for(second)
+    wait_for(lambda: first.roles()[-1] == "follower", 60, "the hand-over")
+    assert cluster.leader() is second
+    drop(connection)
+    publisher.publish(50)
+    publisher.close()
+    silent.signal(signal.SIGCONT)
+    cluster.wait_in_sync(3)
+    assert publisher.confirmed <= {number for number, _ in drained([first.amqp_port], queue)}
+
+
 def ways_to_follow(leader: NodeProcess, start: int) -> list[bool]:
     """Of those who came to follow it, as it told from there on: whether they had all that it had."""
     lines = [line for line in leader.errors.read_text()[start:].splitlines() if " follows" in line]

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from tests.replication.simulation import NodeMemory
+from tests.replication.wire import heard
 from tests.store.golden_folder import SEGMENT_BYTES, fill_world
 from tests.store.simulated_disk import SimulatedDisk
 from tests.store.stored_world import StoredWorld
@@ -51,7 +52,7 @@ class Pair:
 
     def follow(self) -> None:
         while self.follower.done < self.window.last:
-            self.follower.receive(messages.ops(self.window.after(self.follower.done, 1000)))
+            self.follower.receive(heard(messages.ops(self.window.after(self.follower.done, 1000))))
         (answer,) = self.follower.sync()
         assert messages.read_numbers(answer.payload) == (EPOCH, self.window.last)
 
@@ -182,7 +183,7 @@ def test_one_whose_files_are_of_the_moment_that_the_leader_began_with_needs_noth
     assert pair.moment() == OpMoment(EPOCH, 0)
     handle = pair.disk.create("g", 100)
     pair.disk.append(handle, b"abc")
-    pair.follower.receive(messages.ops(pair.window.after(0, 1000)))
+    pair.follower.receive(heard(messages.ops(pair.window.after(0, 1000))))
     # Not before it is durable.
     assert pair.moment() is None
     pair.follow()
@@ -202,7 +203,7 @@ def test_one_whose_files_are_of_the_moment_that_the_leader_began_with_needs_noth
     assert messages.read_numbers(answer.payload) == (EPOCH + 1, 0)
     assert (pair.memory.epoch, pair.memory.is_copying) == (EPOCH + 1, False)
     while again.follower.done < again.window.last:
-        again.follower.receive(messages.ops(again.window.after(again.follower.done, 1000)))
+        again.follower.receive(heard(messages.ops(again.window.after(again.follower.done, 1000))))
     again.follower.sync()
     assert again.files.lose_all().files() == pair.files.files() == {"f": b"x" * (BLOCK + 1), "g": b"abc"}
     assert again.follower.moment == OpMoment(EPOCH + 1, again.window.last)
@@ -250,7 +251,7 @@ def test_the_epoch_is_remembered_before_anything_is_acknowledged() -> None:
     [
         PeerMessage(messages.DATA, b"x"),
         messages.file_from("nobody", 0),
-        PeerMessage(messages.OPS, b"\x00" * 8 + Op(1, CREATE, "f").encode()),
+        PeerMessage(messages.OPS, b"\x00" * 8 + Op(1, CREATE, "f").head()),
         PeerMessage(messages.MANIFEST, b"short"),
         PeerMessage(messages.HELLO),
     ],
@@ -263,12 +264,12 @@ def test_what_no_leader_says_ends_the_connection(message: PeerMessage) -> None:
 def test_ops_out_of_order_are_refused_and_repeated_ones_are_not_done_twice() -> None:
     pair = Pair(SimulatedDisk(), SimulatedDisk())
     pair.copy()
-    first = messages.ops([Op(1, CREATE, "f")])
+    first = heard(messages.ops([Op(1, CREATE, "f")]))
     pair.follower.receive(first)
     pair.follower.receive(first)
     assert pair.files.names() == ["f"]
     with pytest.raises(Garbled):
-        pair.follower.receive(messages.ops([Op(3, CREATE, "g")]))
+        pair.follower.receive(heard(messages.ops([Op(3, CREATE, "g")])))
 
 
 def test_messages_are_put_together_from_any_pieces() -> None:
@@ -290,5 +291,5 @@ def test_a_window_forgets_the_oldest() -> None:
     assert (window.last, window.has_after(90), window.has_after(89)) == (100, True, False)
     assert [op.number for op in window.after(98, 1 << 20)] == [99, 100]
     assert [op.number for op in window.after(90, 10)] == [91]
-    encoded = b"".join(op.encode() for op in window.after(95, 1 << 20))
+    encoded = b"".join(op.head() + op.data for op in window.after(95, 1 << 20))
     assert decode_ops(96, encoded, 0) == window.after(95, 1 << 20)

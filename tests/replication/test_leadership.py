@@ -30,3 +30,19 @@ def test_who_loses_a_follower_asks_etcd_at_once_whether_it_still_leads(tmp_path:
         leadership.end()
 
     asyncio.run(scenario())
+
+
+def test_a_follower_that_calls_before_there_are_files_is_heard_when_there_are(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        leadership = Leadership(Member("me", "p1", 3_600_000), set(ALL), set(ALL), None, loop)
+        peer = Peer(lambda: "", lambda: leadership, lambda transport, origin, rest: None, Gate(Config(), 0))
+        leadership.follower_says(peer, messages.hello("other", 0, None))
+        assert not peer.is_closed
+        leadership.make_disk(tmp_path)
+        # With the next turn of the loop.
+        await asyncio.sleep(0)
+        assert "other" in leadership.replicas.links
+        leadership.end()
+
+    asyncio.run(scenario())

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from warren.config import Config
 from warren.errors import WarrenError
-from warren.replication.election import Member, Request, Role
+from warren.replication.election import Look, Member, Request, Role
 from warren.replication.ops import OpMoment
 from warren.server.etcd import Etcd, EtcdError
 from warren.server.identity import Identity
@@ -60,6 +60,7 @@ class Candidacy:
         self._looking: asyncio.Future[list[str]] | None = None
         self._held_back_until = 0.0
         self._leaderless_since = 0.0
+        self._bell = asyncio.Event()
         self.member, self.desk = self._new_member()
 
     def _new_member(self) -> tuple[Member, Desk]:
@@ -115,6 +116,17 @@ class Candidacy:
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
+    def ring(self) -> None:
+        """There is something to do, which nobody is to wait for until the next time that all is looked after."""
+        self._bell.set()
+
+    async def wait_for_ring(self, seconds: float) -> None:
+        """Or for so long."""
+        late = self._loop.call_later(seconds, self._bell.set)
+        await self._bell.wait()
+        late.cancel()
+        self._bell.clear()
+
     def ask(self, is_changing: bool, disk_stall: float) -> None:
         """What is to be asked now, if anything. `is_changing`: somebody writes the files that it would lead with."""
         member = self.member
@@ -145,7 +157,10 @@ class Candidacy:
             if self._trouble:
                 self._trouble = ""
                 log.info("etcd answers again")
+            before = member.view
             member.answered(request, answer, now_ms())
+            if not isinstance(request, Look) or member.view != before:
+                self.ring()
 
     def give_back_lease(self) -> asyncio.Future[None]:
         return self._loop.run_in_executor(self._threads, self.desk.give_back_lease)
@@ -175,6 +190,9 @@ class Candidacy:
         now = time.monotonic()
         if view is None or view.leader is not None:
             self._leaderless_since = now
+            if view is not None and view.leader is not None and view.leader.uuid != uuid:
+                # Another has the place. If that one leaves it again, it may be meant for this node.
+                self._held_back_until = 0.0
             return False
         if now < self._held_back_until:
             return False
@@ -219,6 +237,7 @@ class Candidacy:
         self._ready_for, self._ready_at = epoch, time.monotonic()
         self.tell({"ready": epoch})
         self.member.hurry()
+        self.ring()
 
     def is_ready(self, uuid: str, epoch: int) -> bool:
         """Whether that node has told that it can lead after this epoch."""
@@ -231,6 +250,7 @@ class Candidacy:
             # It may have to lead when the leader's lease has ended: that is time to look.
             self._look_for_damage()
         self.member.hurry()
+        self.ring()
 
     def _look_for_damage(self) -> None:
         if self._is_sound is None and self._looking is None:
@@ -246,6 +266,7 @@ class Candidacy:
         for line in found.result():
             log.error("this node does not lead: %s", line)
         self._is_sound = not found.result()
+        self.ring()
 
     # -- who else is there -----------------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -16,7 +18,7 @@ from warren.replication.ops import OpMoment
 from warren.server.etcd import EtcdError
 from warren.server.identity import Identity
 from warren.server.leadership import HEARTBEAT_MS, Leadership, now_ms
-from warren.server.life import DRAIN_SECONDS
+from warren.server.life import DRAIN_SECONDS, Server
 from warren.server.membership import nodes_of
 from warren.server.origin import ClientOrigin
 from warren.server.pacemaker import Pacemaker
@@ -41,6 +43,8 @@ class Leading:
         self._passwords = Passwords()
         self.assembly: Assembly | None = None
         self.leadership: Leadership | None = None
+        # Serves clients, sooner than all of the assembly is there.
+        self._server: Server | None = None
         # Of which moment it left the files when it last handed over.
         self.ended_at: OpMoment | None = None
         self._ticked_at = 0
@@ -48,6 +52,8 @@ class Leading:
         self._asked_at = 0
         # Of one that is to stop: another is ready to lead.
         self._can_stop: asyncio.Event | None = None
+        # Clients that came by way of followers before there was a broker for them.
+        self._waiting: list[tuple[asyncio.Transport, ClientOrigin, bytes]] = []
 
     async def begin(self, moment: OpMoment | None) -> bool:
         """With files of that moment. False when the lead was lost before anybody was served."""
@@ -65,29 +71,41 @@ class Leading:
             return False
         log.info("elected in epoch %d", member.epoch)
         loop = asyncio.get_running_loop()
-        leadership = self.leadership = Leadership(member, set(member.view.members), candidacy.present(), moment, loop)
-        assembly = Assembly(self._config, self._passwords, leadership, self._nodes)
+        began = time.monotonic()
+        leadership = self.leadership = Leadership(
+            member, set(member.view.members), candidacy.present(), moment, loop, candidacy.ring
+        )
+        assembly = Assembly(self._config, self._passwords, leadership, self._nodes, lambda: self._open(assembly.server))
         every = self._config.lease_seconds / 3
         pacemaker = Pacemaker(candidacy.new_etcd(), candidacy.desk.lease, every, leadership.is_recovered)
         starting = asyncio.ensure_future(assembly.start())
-        while not starting.done():
-            # Meanwhile followers join, and the lease goes on.
-            candidacy.ask(is_changing=False, disk_stall=0.0)
-            leadership.tick()
-            if member.role is not Role.LEADER:
-                starting.cancel()
-            await asyncio.wait([starting], timeout=HEARTBEAT_MS / 1000 / 5)
+        await self._look_after(starting, leadership, starting.cancel)
         pacemaker.stop()
         if starting.cancelled() or starting.exception() is not None:
             leadership.end()
-            self.leadership = None
+            self._close()
             if starting.cancelled():
                 candidacy.begin_anew()
                 return False
             await starting
         self.assembly = assembly
+        log.info("serves %.2f s after its election", time.monotonic() - began)
         candidacy.tell({"role": "leader"})
         return True
+
+    async def _look_after(
+        self, work: asyncio.Future[None], leadership: Leadership, give_up: Callable[[], object]
+    ) -> None:
+        """Until it is done. Meanwhile followers come and go, and the lease goes on, or the lead is lost."""
+        candidacy, is_lost = self._candidacy, False
+        work.add_done_callback(lambda _: candidacy.ring())
+        while not work.done():
+            candidacy.ask(is_changing=False, disk_stall=self.disk_stall())
+            leadership.tick()
+            if candidacy.member.role is not Role.LEADER and not is_lost:
+                is_lost = True
+                give_up()
+            await candidacy.wait_for_ring(HEARTBEAT_MS / 1000 / 5)
 
     def disk_stall(self) -> float:
         return 0.0 if self.assembly is None else self.assembly.server.disk_stall()
@@ -102,7 +120,8 @@ class Leading:
             return True
         if self._can_stop is not None and self._is_any_ready(leadership.replicas.members):
             self._can_stop.set()
-        if now_ms() - self._ticked_at < HEARTBEAT_MS:
+        # An in-sync set that etcd has taken is what answers wait for.
+        if now_ms() - self._ticked_at < HEARTBEAT_MS and not self._candidacy.member.decided:
             leadership.tell_committed()
             return True
         self._ticked_at = now_ms()
@@ -183,16 +202,29 @@ class Leading:
             return
         view = self._candidacy.member.view
         has_successor = view is not None and len(view.members) > 1
-        await assembly.stop(_FAREWELL if has_successor else DRAIN_SECONDS)
+        began = time.monotonic()
+        stopping = asyncio.ensure_future(assembly.stop(_FAREWELL if has_successor else DRAIN_SECONDS))
+        # What was asked last may still wait for a follower, which may go now.
+        await self._look_after(stopping, leadership, assembly.server.give_up)
+        await stopping
+        stopped = mirrored = time.monotonic()
         if assembly.server.is_whole():
             self.ended_at = leadership.moment()
-        leadership.pump()
-        await leadership.wait_mirrored(_HAND_OVER)
-        self._candidacy.member.resign()
-        await self._candidacy.give_back_lease()
+        if self._candidacy.member.role is Role.LEADER:
+            leadership.pump()
+            await leadership.wait_mirrored(_HAND_OVER)
+            mirrored = time.monotonic()
+            self._candidacy.member.resign()
+            await self._candidacy.give_back_lease()
         # Its followers hear of it by the end of their connections, and look at once who leads.
         leadership.end()
-        self.assembly = self.leadership = None
+        self._close()
+        log.info(
+            "gave up the lead: stopped after %.2f s, all mirrored after %.2f s, the lease ended after %.2f s",
+            stopped - began,
+            mirrored - began,
+            time.monotonic() - began,
+        )
 
     async def stop(self) -> None:
         """Another may lead already: nothing more is said to anybody."""
@@ -203,7 +235,7 @@ class Leading:
         assembly.server.give_up()
         await assembly.stop(0)
         leadership.end()
-        self.assembly = self.leadership = None
+        self._close()
         failure = assembly.server.failure.result() if assembly.server.failure.done() else None
         if isinstance(failure, OSError):
             raise WarrenError(f"the data folder failed: {failure}") from failure
@@ -212,10 +244,29 @@ class Leading:
 
     def adopt(self, transport: asyncio.Transport, origin: ClientOrigin, data: bytes) -> None:
         """A client that came by way of a follower."""
-        if self.assembly is None:
-            transport.close()
+        if self._server is not None:
+            self._server.adopt(transport, origin, data)
+        elif self.leadership is not None and not self.leadership.is_over:
+            # It is let in when there is a broker: to many clients one that hangs up at once is none.
+            transport.pause_reading()
+            self._waiting.append((transport, origin, data))
         else:
-            self.assembly.server.adopt(transport, origin, data)
+            transport.close()
+
+    def _open(self, server: Server) -> None:
+        """Also for those who came while this node was only elected."""
+        self._server = server
+        waiting, self._waiting = self._waiting, []
+        for transport, origin, data in waiting:
+            if not transport.is_closing():
+                server.adopt(transport, origin, data)
+                transport.resume_reading()
+
+    def _close(self) -> None:
+        self.assembly = self.leadership = self._server = None
+        waiting, self._waiting = self._waiting, []
+        for transport, _, _ in waiting:
+            transport.close()
 
     def _nodes(self) -> list[dict[str, object]]:
         """As the leader knows them now."""

@@ -144,7 +144,7 @@ class ClusterNode:
                 if not await self._leading.tick():
                     self._mirroring.moment = self._leading.ended_at
                     self._became("follower")
-                await asyncio.sleep(_TICK)
+                await candidacy.wait_for_ring(_TICK)
         except asyncio.CancelledError:
             raise
         except BaseException as error:

@@ -58,22 +58,33 @@ class Splitter:
     """Bytes as they come in, to whole messages."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        # What came since the last whole message, and how much of that there must be before there is another.
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._needed = HEAD.size
 
-    def feed(self, data: bytes) -> list[PeerMessage]:
-        self._data += data
+    def feed(self, data: bytes | memoryview) -> list[PeerMessage]:
+        """Nothing of it is kept but copies: it may be a buffer that is used again."""
+        self._size += len(data)
+        if self._size < self._needed:
+            self._parts.append(bytes(data))
+            return []
+        whole = b"".join([*self._parts, data]) if self._parts else data
         found: list[PeerMessage] = []
         at = 0
-        while len(self._data) - at >= HEAD.size:
-            kind, length = HEAD.unpack_from(self._data, at)
+        self._needed = HEAD.size
+        while len(whole) - at >= HEAD.size:
+            kind, length = HEAD.unpack_from(whole, at)
             if not HELLO <= kind <= RESUME or length > MESSAGE_MAX:
                 raise Garbled(f"a message of kind {kind} and {length} bytes")
-            if len(self._data) - at - HEAD.size < length:
-                break
             start = at + HEAD.size
-            found.append(PeerMessage(kind, bytes(self._data[start : start + length])))
+            if len(whole) - start < length:
+                self._needed = HEAD.size + length
+                break
+            found.append(PeerMessage(kind, bytes(whole[start : start + length])))
             at = start + length
-        del self._data[:at]
+        self._parts = [bytes(whole[at:])] if at < len(whole) else []
+        self._size = len(whole) - at
         return found
 
 
@@ -163,8 +174,19 @@ def read_caught_up(payload: bytes) -> int:
     return int(struct.unpack(">Q", payload)[0]) if payload else 0
 
 
-def ops(found: list[Op]) -> PeerMessage:
-    return PeerMessage(OPS, struct.pack(">Q", found[0].number) + b"".join(op.encode() for op in found))
+def ops(found: list[Op]) -> list[bytes]:
+    """The whole message in pieces to be written one after another: what was written to files is not copied for it. None
+    of them is empty, which not every transport bears."""
+    pieces: list[bytes] = [b""]
+    size = 8
+    for op in found:
+        head = op.head()
+        pieces.append(head)
+        if op.data:
+            pieces.append(op.data)
+        size += len(head) + len(op.data)
+    pieces[0] = HEAD.pack(OPS, size) + struct.pack(">Q", found[0].number)
+    return pieces
 
 
 def read_ops(payload: bytes) -> list[Op]:

@@ -39,9 +39,10 @@ class Op(NamedTuple):
     at: int = 0
     data: bytes = b""
 
-    def encode(self) -> bytes:
+    def head(self) -> bytes:
+        """All that stands before its data."""
         name = self.name.encode()
-        return bytes([self.kind, len(name)]) + name + _FACTS.pack(self.at, len(self.data)) + self.data
+        return bytes([self.kind, len(name)]) + name + _FACTS.pack(self.at, len(self.data))
 
 
 def decode_ops(first: int, data: bytes, start: int) -> list[Op]:

@@ -100,14 +100,12 @@ class Following:
         with self._call() as connection:
             connection.settimeout(_SILENCE)
             connection.sendall(self.machine.greeting().encode())
-            splitter = Splitter()
+            splitter, buffer = Splitter(), memoryview(bytearray(_READ))
             while not self._is_over:
-                data = connection.recv(_READ)
-                if not data:
+                size = _read(connection, buffer)
+                if size == 0:
                     return
-                if self._tls is not None:
-                    data += _rest(connection)
-                self._take(connection, splitter, data)
+                self._take(connection, splitter, buffer[:size])
 
     def _call(self) -> socket.socket:
         """A connection on which both sides have proved themselves."""
@@ -127,7 +125,7 @@ class Following:
             raise
         return connection
 
-    def _take(self, connection: socket.socket, splitter: Splitter, data: bytes) -> None:
+    def _take(self, connection: socket.socket, splitter: Splitter, data: memoryview) -> None:
         with self._lock:
             if self._is_over:
                 return
@@ -155,15 +153,17 @@ class Following:
         return answers + self.machine.sync()
 
 
-def _rest(connection: socket.socket) -> bytes:
-    """TLS gives 16 KB at a time, and what is read together is synced together."""
-    data = b""
-    while len(data) < _READ and select.select([connection], [], [], 0)[0]:
-        part = connection.recv(_READ)
-        if not part:
-            break
-        data += part
-    return data
+def _read(connection: socket.socket, buffer: memoryview) -> int:
+    """What there is, at least a byte of it; none when the other side has gone."""
+    size = connection.recv_into(buffer)
+    if isinstance(connection, ssl.SSLSocket):
+        # TLS gives 16 KB at a time, and what is read together is synced together.
+        while 0 < size < len(buffer) and select.select([connection], [], [], 0)[0]:
+            more = connection.recv_into(buffer[size:])
+            if more == 0:
+                break
+            size += more
+    return size
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

@@ -36,8 +36,9 @@ COMMITTED_MS: Final = 50
 PATIENCE_MS: Final = 3000
 # Seconds that a caller has to prove who it is.
 GREETING_SECONDS: Final = 5.0
-# Of ops in one message, and of what may wait to be sent to one follower.
-_BATCH: Final = 1 << 20
+# Of ops in one message, and of what may wait to be sent to one follower. A follower gets memory for each message: more
+# than this would come from the system, and be given back, each time.
+_BATCH: Final = 1 << 16
 _UNSENT_MAX: Final = 16 << 20
 
 
@@ -56,11 +57,16 @@ class Leadership:
         present: set[str],
         base: OpMoment | None,
         loop: asyncio.AbstractEventLoop,
+        ring: Callable[[], None] = lambda: None,
     ) -> None:
         self.member = member
         self.replicas = Replicas(member.uuid, member.epoch, members, base=base)
         self.loop = loop
+        # There is something to ask etcd for.
+        self._ring = ring
         self._disk: ReplicatedDisk | None = None
+        # Followers that called before there was a disk.
+        self._callers: list[tuple[Peer, str, int, OpMoment | None]] = []
         self._links: dict[Peer, Link] = {}
         self._on_progress: Callable[[], None] = lambda: None
         # Whether all that was written is durable here.
@@ -68,6 +74,9 @@ class Leadership:
         # What followers were told is committed, and when.
         self._told = 0
         self._told_at = 0
+        # The last ops that were sent: after which op, and the last that there was then.
+        self._encoded_for = (-1, -1)
+        self._encoded: tuple[int, list[bytes]] = (0, [])
         self._opens_at = 0
         self._is_open = loop.create_future()
         self.is_recovered = threading.Event()
@@ -80,6 +89,7 @@ class Leadership:
 
     def make_disk(self, folder: Path) -> ReplicatedDisk:
         self._disk = ReplicatedDisk(RealDisk(folder), self.replicas.window, threading.Lock())
+        self.loop.call_soon(self._welcome_callers)
         return self._disk
 
     def watch(self, on_progress: Callable[[], None], is_synced: Callable[[], bool]) -> None:
@@ -95,7 +105,7 @@ class Leadership:
         for link in self.replicas.links.values():
             link.heard_at = now
         self._opens_at = self.replicas.window.last
-        self._progressed()
+        self.tick()
 
     async def wait_open(self) -> None:
         await self._is_open
@@ -153,6 +163,7 @@ class Leadership:
         if proposal is not None:
             replicas.propose(proposal)
             member.wanted = frozenset(proposal)
+            self._ring()
         self._beat(self._shown())
         self._progressed()
 
@@ -207,8 +218,8 @@ class Leadership:
             peer.close()
             return
         if self._disk is None:
-            # Elected a moment ago: it calls again.
-            peer.close()
+            # Elected a moment ago.
+            self._callers.append((peer, uuid, epoch, moment))
             return
         for other, link in list(self._links.items()):
             if link.uuid == uuid:
@@ -223,6 +234,12 @@ class Leadership:
         peer.write(messages.resume(self.replicas.epoch, self._disk.first_files).encode())
         self.replicas.caught_up(link, 0)
         self._send_ops(peer, link)
+
+    def _welcome_callers(self) -> None:
+        callers, self._callers = self._callers, []
+        for caller in callers:
+            if not caller[0].is_closed:
+                self._welcome(*caller)
 
     def _begin_copy(self, peer: Peer, link: Link) -> None:
         assert self._disk is not None
@@ -275,9 +292,17 @@ class Leadership:
             self._begin_copy(peer, link)
             return
         while link.sent < window.last and peer.unsent() < _UNSENT_MAX:
-            found = window.after(link.sent, _BATCH)
-            link.sent = found[-1].number
-            peer.write(messages.ops(found).encode())
+            link.sent, pieces = self._next_ops(link.sent)
+            peer.write_pieces(pieces)
+
+    def _next_ops(self, sent: int) -> tuple[int, list[bytes]]:
+        """For one who was sent all up to that op: the last of them, and the message. All who keep up get the same."""
+        window = self.replicas.window
+        key = (sent, window.last)
+        if key != self._encoded_for:
+            found = window.after(sent, _BATCH)
+            self._encoded_for, self._encoded = key, (found[-1].number, messages.ops(found))
+        return self._encoded
 
     def follower_lost(self, peer: Peer) -> None:
         link = self._links.pop(peer, None)
@@ -286,14 +311,16 @@ class Leadership:
             self.replicas.lost(link)
             # It may follow another, or lead: etcd can end a lease too early, and who led does not hear of it.
             self.member.hurry()
+            self._ring()
 
     def end(self) -> None:
         self.is_over = True
         if not self._is_open.done():
             self._is_open.cancel()
-        for peer in list(self._links):
+        for peer in [*self._links, *(caller[0] for caller in self._callers)]:
             peer.close()
         self._links.clear()
+        self._callers.clear()
 
 
 class Peer(asyncio.Protocol):
@@ -399,6 +426,10 @@ class Peer(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self.is_closed:
             self._transport.write(data)
+
+    def write_pieces(self, pieces: list[bytes]) -> None:
+        if self._transport is not None and not self.is_closed:
+            self._transport.writelines(pieces)
 
     def close(self) -> None:
         self.is_closed = True

@@ -161,7 +161,11 @@ class Server:
         except OSError as error:
             self._fatal(error)
         if self._syncer is not None:
-            await self._syncer.finish()
+            finishing = asyncio.ensure_future(self._syncer.finish())
+            # Where that fails meanwhile, or a leader is one no more, there is nothing left to wait for.
+            either: list[asyncio.Future[Any]] = [finishing, self.failure]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            finishing.cancel()
 
     def _tell_recovered(self, seconds: float) -> None:
         queues = [queue for vhost in self.node.vhosts.values() for queue in vhost.queues.values()]
