@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import ChannelClient, World, frame, publish_frames
+from tests.broker.harness import ChannelClient, FakeStore, World, frame, publish_frames
 from tests.faults.stalls import persistent
 from warren.amqp import methods
 from warren.amqp.fields import table_of
@@ -14,11 +14,13 @@ from warren.amqp.properties import Properties
 from warren.broker.exchanges.delayed import DELAYED
 from warren.broker.operate import administer, relocate
 from warren.broker.publish.x_death import Address
+from warren.broker.queue.backing import Backing
 from warren.broker.queue.deadletter import LINE_LETTERS
 from warren.broker.queue.errands import UNITS, Budget, Errand
 from warren.broker.queue.expiry import BATCH
 from warren.broker.queue.fifo import HAND_OUT, FifoQueue
 from warren.broker.queue.outlet import CLOSING, RUNNING
+from warren.broker.queue.queue import Queue
 from warren.broker.rules.access import User
 from warren.broker.rules.policies import POLICY
 
@@ -466,6 +468,40 @@ def test_who_asks_for_one_behind_very_many_that_have_expired_gets_it(world: Worl
     assert turns_of(world) > 1
     world.flush()
     assert channel.names() == ["basic.get-ok", "basic.get-empty"]
+
+
+class KeepingStore(FakeStore):
+    """One in which a queue that failed is found as it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._backings: dict[str, Backing] = {}
+
+    def open(self, queue: Queue, level: int) -> Backing:
+        if queue.name not in self._backings:
+            self._backings[queue.name] = super().open(queue, level)
+        self._backings[queue.name].has_expiring = True
+        return self._backings[queue.name]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_who_asks_for_one_of_a_queue_that_fails_again_and_again_does_not_wait_for_it(is_late: bool) -> None:
+    world = World(store=KeepingStore())
+    channel = world.channel()
+    channel.declare("q", x_message_ttl=10)
+    fill(world, "q", MANY)
+    world.node.now += 10
+    if is_late:
+        channel.client.connection.feed(frame(methods.BasicGet(queue="q"), 1))
+        assert channel.names() == []
+    world.store.failing.add(("q", "fetch"))
+    if not is_late:
+        channel.client.connection.feed(frame(methods.BasicGet(queue="q"), 1))
+    # What has expired is still there, and would be the next time.
+    world.flush()
+    assert channel.names() == ["basic.get-empty"]
+    assert world.node.monitor.failures == 1 + is_late
+    assert world.queue("q").is_behind()
 
 
 def test_who_waits_for_one_of_a_queue_that_goes_is_told(world: World) -> None:

@@ -130,11 +130,11 @@ class Lane(Backing):
     # -- out -------------------------------------------------------------------------------------------------------
 
     def fetch(self) -> Entry | None:
-        waiting = len(self._returned)
+        waiting = self._returned.count
         entry = super().fetch()
         if entry is None:
             return None
-        if len(self._returned) == waiting:
+        if self._returned.count == waiting:
             self._head_grew(-len(entry.message.content))
         if entry.address != 0:
             self._note_delivery(entry)
@@ -170,10 +170,10 @@ class Lane(Backing):
         return found[:limit]
 
     def take(self, sequence: i64) -> Entry | None:
-        waiting = len(self._returned)
+        waiting = self._returned.count
         entry = super().take(sequence)
         if entry is not None:
-            if len(self._returned) == waiting:
+            if self._returned.count == waiting:
                 self._head_grew(-len(entry.message.content))
             return entry
         if self.paged == 0:
@@ -199,8 +199,9 @@ class Lane(Backing):
             if not self.cursors:
                 # Counted but nowhere to be found: damage that was reported when the log was read.
                 self.paged = 0
-                self.length = len(self._returned)
-                self.body_bytes = sum([entry.message.body_size for _, entry in self._returned])
+                self.length = self._returned.count
+                left = self._returned.after(0, self.length)
+                self.body_bytes = sum([entry.message.body_size for entry in left])
                 return
             self._load_from(self.cursors[0])
         if self.paged == 0:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.message import Message
-from warren.broker.queue.browse import take_returned, take_waiting, waiting_after
+from warren.broker.queue.browse import take_waiting, waiting_after
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.entry_rows import ROW, EntryRows
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -24,9 +24,11 @@ class Backing:
         # Something that was recovered expires at some time.
         self.has_expiring = False
         self._entries: deque[Entry] = deque()
-        # What came back, by sequence. Always older than the newest entry, seldom more than a few.
-        self._returned: list[tuple[int, Entry]] = []
-        # How many of `length` are not in memory: all of them behind the last of _entries.
+        # Behind the last of those, where all is in memory.
+        self._behind = EntryRows()
+        # What came back. Always older than the newest entry, seldom more than a few.
+        self._returned = EntryRows()
+        # How many of `length` are not in memory: all of them behind the last of those that never left.
         self.paged: i64 = 0
         # What the store has kept by `remember`, the oldest first, until the queue asks for it.
         self.recalled: dict[bytes, int] = {}
@@ -39,7 +41,10 @@ class Backing:
         """Bring some of what is paged out back to memory, or find that it is lost."""
 
     def publish(self, entry: Entry) -> None:
-        self._entries.append(entry)
+        if self._behind.count > 0 or len(self._entries) >= ROW:
+            self._behind.append(entry)
+        else:
+            self._entries.append(entry)
         self.length += 1
         self.body_bytes += entry.message.body_size
 
@@ -56,18 +61,22 @@ class Backing:
         """Keep a number under a key, for as long as the queue is there and says so (Queue.notes)."""
 
     def peek(self) -> Entry | None:
-        if self.paged > 0 and not self._entries:
-            self.load()
+        if not self._entries:
+            self._refill()
         entries = self._entries
         returned = self._returned
-        if returned:
-            if not entries or returned[0][0] < entries[0].sequence:
-                return returned[0][1]
-            return entries[0]
+        if returned.count > 0 and (not entries or returned.first().sequence < entries[0].sequence):
+            return returned.first()
         if entries:
             return entries[0]
         self._nothing_left()
         return None
+
+    def _refill(self) -> None:
+        if self._behind.count > 0:
+            self._entries.extend(self._behind.take_row())
+        elif self.paged > 0:
+            self.load()
 
     def _nothing_left(self) -> None:
         self.length = 0
@@ -75,11 +84,11 @@ class Backing:
 
     def fetch(self) -> Entry | None:
         """Take the head. None when nothing is there, also if `length` said otherwise: it may have been lost."""
-        if self.paged > 0 and not self._entries:
-            self.load()
+        if not self._entries:
+            self._refill()
         returned = self._returned
-        if returned and (not self._entries or returned[0][0] < self._entries[0].sequence):
-            entry = heappop(returned)[1]
+        if returned.count > 0 and (not self._entries or returned.first().sequence < self._entries[0].sequence):
+            entry = returned.pop_first()
         elif self._entries:
             entry = self._entries.popleft()
         else:
@@ -91,7 +100,7 @@ class Backing:
 
     def requeue(self, entry: Entry) -> None:
         """Back to its original position."""
-        heappush(self._returned, (entry.sequence, entry))
+        self._returned.insert(entry)
         self.length += 1
         self.body_bytes += entry.message.body_size
 
@@ -115,9 +124,11 @@ class Backing:
 
     def drop(self, limit: i64) -> i64:
         """The queue is gone: give back the memory of so many."""
-        count = min(limit, i64(len(self._entries)))
-        for _ in range(count):
+        count = self._behind.drop(limit)
+        count += self._returned.drop(limit - count)
+        while self._entries and count < limit:
             self._entries.pop()
+            count += 1
         return count
 
     def snapshot(self, limit: i64) -> list[Entry]:
@@ -126,13 +137,15 @@ class Backing:
 
     def browse(self, after: i64, limit: i64) -> list[Entry]:
         """Entries behind the sequence `after`, in order and at most `limit`, without taking them."""
-        return waiting_after(self._entries, self._returned, after, limit)
+        return waiting_after(self._entries, [self._returned, self._behind], after, limit)
 
     def take(self, sequence: i64) -> Entry | None:
         """One out of the middle, for good: whoever takes it settles it before the turn ends."""
         entry = take_waiting(self._entries, sequence)
         if entry is None:
-            entry = take_returned(self._returned, sequence)
+            entry = self._behind.take(sequence)
+        if entry is None:
+            entry = self._returned.take(sequence)
         if entry is not None:
             self.length -= 1
             self.body_bytes -= entry.message.body_size
@@ -140,5 +153,5 @@ class Backing:
 
     def expiries(self, after: i64, limit: i64) -> list[tuple[int, int]]:
         """Of those behind the sequence `after`, in order and at most `limit`: when each expires, and its sequence."""
-        waiting = waiting_after(self._entries, self._returned, after, limit)
+        waiting = waiting_after(self._entries, [self._returned, self._behind], after, limit)
         return [(entry.expires_at, entry.sequence) for entry in waiting]

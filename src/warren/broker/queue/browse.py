@@ -6,12 +6,12 @@ Sequences only grow within a queue, so they are the positions that a reader can 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heapify
 from itertools import islice
 
 from mypy_extensions import i64
 
 from warren.broker.queue.entry import Entry
+from warren.broker.queue.entry_rows import EntryRows
 
 
 def first_after(entries: deque[Entry], sequence: i64) -> i64:
@@ -27,16 +27,19 @@ def first_after(entries: deque[Entry], sequence: i64) -> i64:
     return low
 
 
-def waiting_after(entries: deque[Entry], returned: list[tuple[int, Entry]], after: i64, limit: i64) -> list[Entry]:
-    """Up to `limit` of them in order, those that came back in their own places."""
+def waiting_after(entries: deque[Entry], others: list[EntryRows], after: i64, limit: i64) -> list[Entry]:
+    """Up to `limit` of all of them, in order."""
     first = first_after(entries, after)
     last = min(first + limit, i64(len(entries)))
     # From one end, not by index: each would be looked for from an end.
     found = list(islice(entries, first, last))
-    if not returned:
-        return found
-    found += [entry for sequence, entry in returned if sequence > after]
-    found.sort(key=by_sequence)
+    is_mixed = False
+    for rows in others:
+        if rows.count > 0:
+            found += rows.after(after, limit)
+            is_mixed = True
+    if is_mixed:
+        found.sort(key=by_sequence)
     return found[:limit]
 
 
@@ -47,16 +50,6 @@ def take_waiting(entries: deque[Entry], sequence: i64) -> Entry | None:
     entry = entries[index]
     del entries[index]
     return entry
-
-
-def take_returned(returned: list[tuple[int, Entry]], sequence: i64) -> Entry | None:
-    for index in range(len(returned)):
-        if returned[index][0] == sequence:
-            entry = returned[index][1]
-            del returned[index]
-            heapify(returned)
-            return entry
-    return None
 
 
 def by_sequence(entry: Entry) -> int:
