@@ -99,3 +99,9 @@ def test_silence_is_told_after_the_timeout(warren_broker: Broker) -> None:
 def test_what_the_broker_says_of_itself_is_kept(warren_broker: Broker) -> None:
     with Client(parse_uri(warren_broker.url)) as client:
         assert isinstance(client.server_properties["warren_version"], Field)
+
+
+def test_a_connection_that_was_abandoned_can_be_left(warren_broker: Broker) -> None:
+    client = Client(parse_uri(warren_broker.url))
+    client.abandon()
+    client.leave()

@@ -59,7 +59,7 @@ def test_tasks_read_from_followers_and_the_leader_delivers_next_to_nothing(clust
     streaming = StreamReader(read_options(options(cluster, queue), is_streaming=True))
     batch = streaming.partitions({queue: 0}, {queue: COUNT})
     assert rows([found for each in batch for found in streaming.read(each)]) == HISTORY
-    streaming._forget()
+    streaming.stop()
 
 
 def test_a_task_whose_follower_is_gone_goes_on_with_the_next_offset(cluster: Cluster, queue: str) -> None:

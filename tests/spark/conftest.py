@@ -1,13 +1,13 @@
 """One Spark session and one RabbitMQ for all tests that ask for them.
 
 Most tests here call readers and writers themselves and start neither. Those that do are marked `spark`, and are run
-once: on the installed package. What they share lives as long as the worker: with a broker that stops, connections end
-that readers of queues keep for the next batch, and a test that has nothing to do with them would be blamed.
+once: on the installed package. What they share lives as long as the worker.
 """
 
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,20 @@ import pytest
 from tests.rabbitmq_node import server_script, start_node
 from tests.spark.broker_under_test import BrokerUnderTest
 from warren import Broker
+from warren.client.connection import HEARTBEATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True)
+def no_connection_is_left() -> Iterator[None]:
+    """By readers and writers that a test calls itself: the heartbeats of one would keep it until its broker is gone."""
+    yield
+    left = [thread for thread in threading.enumerate() if thread.name == HEARTBEATS]
+    for thread in left:
+        thread.join(60)
+    assert not [thread for thread in left if thread.is_alive()], "a connection to a broker was left open"
 
 
 @pytest.fixture(scope="session")

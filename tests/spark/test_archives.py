@@ -160,8 +160,7 @@ def test_a_query_reads_on_from_the_archive_where_it_was_left(kept: Broker) -> No
     assert found == straight(300)
     last = reader.latestOffset(end, reader.getDefaultReadLimit())
     assert [row for part in reader.partitions(end, last) for row in rows_of(reader.read(part))] == straight(300, 300)
-    # Spark never does this; here the process lives on.
-    reader._forget()
+    reader.stop()
 
 
 def test_a_time_is_looked_for_in_the_archive_too(kept: Broker) -> None:

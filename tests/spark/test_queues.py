@@ -246,6 +246,8 @@ def test_on_rabbitmq_a_spool_is_needed_and_has_one_reader(rabbitmq: BrokerUnderT
     with pytest.raises(WarrenError, match="another query reads into the spool"):
         second.initialOffset()
     first.stop()
+    second.initialOffset()
+    second.stop()
 
 
 @pytest.mark.spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
@@ -19,14 +19,26 @@ from warren.spark.consume import DataLoss
 from warren.spark.options import read_options
 from warren.spark.stream import StreamReader
 
+Planner = Callable[..., StreamReader]
+
 
 def batch_reader(broker: BrokerUnderTest, **options: str) -> BatchReader:
     return BatchReader(read_options({"uri": broker.uri, "timeout": "10", **options}, is_streaming=False))
 
 
-def stream_reader(broker: BrokerUnderTest, **options: str) -> StreamReader:
-    options = {"uri": broker.uri, "timeout": "10", "startingOffsets": "earliest", **options}
-    return StreamReader(read_options(options, is_streaming=True))
+@pytest.fixture
+def stream_reader() -> Iterator[Planner]:
+    """Readers as planners have them, until the test ends."""
+    made: list[StreamReader] = []
+
+    def make(broker: BrokerUnderTest, **options: str) -> StreamReader:
+        options = {"uri": broker.uri, "timeout": "10", "startingOffsets": "earliest", **options}
+        made.append(StreamReader(read_options(options, is_streaming=True)))
+        return made[-1]
+
+    yield make
+    for reader in made:
+        reader.stop()
 
 
 def rows_of(batches: Iterator[pa.RecordBatch]) -> list[dict[str, object]]:
@@ -144,7 +156,7 @@ def test_offsets_beyond_the_end_are_refused(broker: BrokerUnderTest) -> None:
         read_table(broker, stream=name, endingOffsets=f'{{"{name}": 6}}')
 
 
-def test_a_query_goes_on_where_its_checkpoint_stands(broker: BrokerUnderTest) -> None:
+def test_a_query_goes_on_where_its_checkpoint_stands(broker: BrokerUnderTest, stream_reader: Planner) -> None:
     name = broker.make()
     reader = stream_reader(broker, stream=name)
     start = reader.initialOffset()
@@ -161,13 +173,13 @@ def test_a_query_goes_on_where_its_checkpoint_stands(broker: BrokerUnderTest) ->
     assert again.reportLatestOffset() == {name: 47}
 
 
-def test_a_query_begins_with_what_comes_unless_told_otherwise(broker: BrokerUnderTest) -> None:
+def test_a_query_begins_with_what_comes_unless_told_otherwise(broker: BrokerUnderTest, stream_reader: Planner) -> None:
     name = broker.make()
     broker.publish(name, numbered(9))
     assert stream_reader(broker, stream=name, startingOffsets="latest").initialOffset() == {name: 9}
 
 
-def test_a_batch_is_limited(broker: BrokerUnderTest) -> None:
+def test_a_batch_is_limited(broker: BrokerUnderTest, stream_reader: Planner) -> None:
     names = [broker.make(), broker.make()]
     broker.publish(names[0], numbered(100))
     broker.publish(names[1], numbered(50))
@@ -179,14 +191,16 @@ def test_a_batch_is_limited(broker: BrokerUnderTest) -> None:
     assert len(read_micro_batch(reader, reader.initialOffset(), end)) == 30
 
 
-def test_a_batch_is_limited_by_bytes_as_far_as_can_be_told(broker: BrokerUnderTest) -> None:
+def test_a_batch_is_limited_by_bytes_as_far_as_can_be_told(broker: BrokerUnderTest, stream_reader: Planner) -> None:
     name = broker.make()
     broker.publish(name, [b"x" * 1000] * 100)
     reader = stream_reader(broker, stream=name, maxBytesPerTrigger="20000")
     assert reader.latestOffset({name: 0}, reader.getDefaultReadLimit()) == {name: 20}
 
 
-def test_available_now_ends_where_the_stream_ended_when_it_began(broker: BrokerUnderTest) -> None:
+def test_available_now_ends_where_the_stream_ended_when_it_began(
+    broker: BrokerUnderTest, stream_reader: Planner
+) -> None:
     name = broker.make()
     broker.publish(name, numbered(10))
     reader = stream_reader(broker, stream=name, maxOffsetsPerTrigger="6")
@@ -197,7 +211,7 @@ def test_available_now_ends_where_the_stream_ended_when_it_began(broker: BrokerU
     assert reader.latestOffset({name: 10}, reader.getDefaultReadLimit()) == {name: 10}
 
 
-def test_a_stream_that_was_made_anew_is_noticed(broker: BrokerUnderTest) -> None:
+def test_a_stream_that_was_made_anew_is_noticed(broker: BrokerUnderTest, stream_reader: Planner) -> None:
     name = broker.make()
     broker.publish(name, numbered(3))
     with pytest.raises(DataLoss, match="stands at offset 10"):
@@ -207,7 +221,7 @@ def test_a_stream_that_was_made_anew_is_noticed(broker: BrokerUnderTest) -> None
     assert bodies(read_micro_batch(lenient, {name: 10}, {name: 3})) == numbered(3)
 
 
-def test_messages_that_retention_took_are_missed(warren: BrokerUnderTest) -> None:
+def test_messages_that_retention_took_are_missed(warren: BrokerUnderTest, stream_reader: Planner) -> None:
     retention: dict[str, object] = {"x-max-length-bytes": 200_000, "x-stream-max-segment-size-bytes": 50_000}
     name = warren.make("stream", **retention)
     warren.publish(name, [b"%4d" % number + b"x" * 5000 for number in range(200)])
@@ -220,7 +234,9 @@ def test_messages_that_retention_took_are_missed(warren: BrokerUnderTest) -> Non
     assert left[-1]["offset"] == 199
 
 
-def test_a_stream_that_is_added_to_a_query_begins_with_the_oldest_message_there_is(warren: BrokerUnderTest) -> None:
+def test_a_stream_that_is_added_to_a_query_begins_with_the_oldest_message_there_is(
+    warren: BrokerUnderTest, stream_reader: Planner
+) -> None:
     retention: dict[str, object] = {"x-max-length-bytes": 200_000, "x-stream-max-segment-size-bytes": 50_000}
     known, added = warren.make(), warren.make("stream", **retention)
     warren.publish(known, numbered(3))
@@ -238,7 +254,9 @@ def test_a_stream_that_is_added_to_a_query_begins_with_the_oldest_message_there_
     assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
 
 
-def test_a_partition_that_is_added_to_a_super_stream_is_read_from_its_beginning(broker: BrokerUnderTest) -> None:
+def test_a_partition_that_is_added_to_a_super_stream_is_read_from_its_beginning(
+    broker: BrokerUnderTest, stream_reader: Planner
+) -> None:
     base = broker.make()
     for number in range(2):
         broker.declare(f"{base}-{number}", **{"x-queue-type": "stream"})
@@ -252,7 +270,7 @@ def test_a_partition_that_is_added_to_a_super_stream_is_read_from_its_beginning(
     assert bodies(read_micro_batch(reader, {f"{base}-0": 5}, second)) == numbered(5)
 
 
-def test_a_planner_leaves_nothing_unacknowledged(warren_broker: Broker) -> None:
+def test_a_planner_leaves_nothing_unacknowledged(warren_broker: Broker, stream_reader: Planner) -> None:
     broker = BrokerUnderTest(warren_broker.url, is_warren=True)
     name = broker.make()
     broker.publish(name, numbered(20))
@@ -262,15 +280,13 @@ def test_a_planner_leaves_nothing_unacknowledged(warren_broker: Broker) -> None:
         reader.latestOffset({name: 0}, ReadAllAvailable())
     unacked = warren_broker.call(lambda node: node.vhosts["/"].queues[name].unacked)
     assert unacked == 0
-    assert reader._client is not None
-    reader._client.abandon()
 
 
 def test_a_partition_of_sparks_own_is_empty(warren: BrokerUnderTest) -> None:
     assert list(batch_reader(warren, stream="any").read(InputPartition(None))) == []
 
 
-def test_a_planner_goes_on_after_its_connection_was_lost(warren: BrokerUnderTest) -> None:
+def test_a_planner_goes_on_after_its_connection_was_lost(warren: BrokerUnderTest, stream_reader: Planner) -> None:
     name = warren.make()
     reader = stream_reader(warren, stream=name)
     reader.initialOffset()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pika
 import pyarrow as pa
 import pytest
 
@@ -36,6 +37,34 @@ def test_a_process_of_the_source_does_not_import_pandas() -> None:
     # It would take as long as all else together, for each query anew.
     script = "import pyspark_warren, sys; print('pandas' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script], env=environment(), text=True) == "False\n"
+
+
+READ_AND_PUBLISH = """
+import sys
+from warren.spark.batch import BatchReader
+from warren.spark.options import read_options, write_options
+from warren.spark.sink import publish_rows
+
+uri, source, target = sys.argv[1:]
+reader = BatchReader(read_options({"uri": uri, "stream": source}, is_streaming=False))
+rows = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+options = write_options({"uri": uri, "exchange": "", "routingKey": target}, rows[0].schema.names)
+print(publish_rows(options, "test", iter(rows)).messages, "pandas" in sys.modules)
+"""
+
+
+def test_to_read_and_to_publish_does_not_import_pandas(warren: BrokerUnderTest) -> None:
+    source, target = warren.make(), warren.make("classic")
+    warren.publish(source, [b"plain"])
+    given = {"timestamp": 1_790_000_000, "priority": 3, "delivery_mode": 1, "headers": {"n": 1, "text": "x"}}
+    warren.publish(source, [b"with properties"], pika.BasicProperties(content_type="text/plain", **given))
+    command = [sys.executable, "-c", READ_AND_PUBLISH, warren.uri, source, target]
+    assert subprocess.check_output(command, env=environment(), text=True) == "2 False\n"
+    (_, _, plain), (_, properties, body) = warren.get_all(target)
+    assert (plain, body) == (b"plain", b"with properties")
+    headers = {name: value for name, value in properties.headers.items() if not name.startswith("x-")}
+    assert (properties.content_type, {**given, "headers": headers}) == ("text/plain", given)
+    assert (properties.timestamp, properties.priority, properties.delivery_mode) == (1_790_000_000, 3, 1)
 
 
 def test_executors_elsewhere_have_no_such_script_and_what_was_asked_for_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +115,36 @@ def test_workers_do_not_look_for_garbage_in_modules_after_each_task(
     (row,) = spark.range(0, 1, 1, 1).selectExpr("string(id) AS body").mapInArrow(publish, "kept long").collect()
     assert row.kept > 10_000
     assert warren.count(name) == 1
+
+
+@pytest.mark.spark
+def test_a_worker_that_publishes_does_not_import_pandas(spark: SparkSession, warren: BrokerUnderTest) -> None:
+    name = warren.make("classic")
+    columns = ["body", "routing_key", "message_id", "priority", "timestamp", "headers"]
+    options = write_options({"uri": warren.uri, "exchange": ""}, columns)
+    rows = spark.range(0, 10, 1, 1).selectExpr(
+        "string(id) AS body",
+        f"'{name}' AS routing_key",
+        "if(id > 5, string(id), null) AS message_id",
+        "int(id) AS priority",
+        "timestamp_seconds(id) AS timestamp",
+        "if(id > 2, map('n', string(id)), null) AS headers",
+    )
+
+    def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = list(PublishStep(options, "query", 0)(batches))
+        is_imported = "pandas" in sys.modules
+        yield pa.RecordBatch.from_pydict({"messages": found[0].column(0), "is_imported": [is_imported]})
+
+    # So that it is a process that no other test has used.
+    environment_of_workers = spark.sparkContext.environment
+    environment_of_workers["WARREN_TEST"] = "pandas"
+    try:
+        (row,) = rows.mapInArrow(publish, "messages long, is_imported boolean").collect()
+    finally:
+        del environment_of_workers["WARREN_TEST"]
+    assert (row.messages, row.is_imported) == (10, False)
+    assert warren.count(name) == 10
 
 
 def test_a_process_that_is_not_sparks_own_is_left_as_it_is() -> None:

@@ -25,6 +25,8 @@ PATIENCE: Final = 60.0
 # After an error, or with nothing to lose, a broker that does not say goodbye is not waited for.
 GOODBYE_SECONDS: Final = 5.0
 READ_BYTES: Final = 65536
+# The name of the thread that sends them.
+HEARTBEATS: Final = "heartbeat"
 
 M = TypeVar("M", bound=Method)
 
@@ -70,7 +72,7 @@ class Client:
             self.socket.close()
             raise
         if heartbeat:
-            threading.Thread(target=self._beat, args=(heartbeat / 2,), name="heartbeat", daemon=True).start()
+            threading.Thread(target=self._beat, args=(heartbeat / 2,), name=HEARTBEATS, daemon=True).start()
 
     @property
     def frame_max(self) -> int:
@@ -106,8 +108,8 @@ class Client:
             self.abandon()
 
     def leave(self) -> None:
-        """Close where nothing depends on it any more: a broker that is gone already is as good."""
-        with contextlib.suppress(WarrenError):
+        """Close where nothing depends on it any more: a broker, or a socket, that is gone already is as good."""
+        with contextlib.suppress(WarrenError, OSError):
             self.close(GOODBYE_SECONDS)
 
     def abandon(self) -> None:

@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from warren.amqp.deliveries import Column, Deliveries, SparseColumn, SparseNumbers
 from warren.spark.arrow_schema import ARROW, HEADERS_TYPE, PROPERTIES_TYPE
+from warren.spark.arrow_values import Numbers, array_of, array_of_flags, bytes_value, flags_of, number_value, numbers_of
 from warren.spark.schema import PROPERTIES
 
 _ZERO: Final = bytes(4)
 # What a timestamp of microseconds can hold, in seconds.
 _SECONDS_MAX: Final = 9_223_372_036_854
+_NO_SECONDS: Final = number_value(np.int64(0), pa.int64())
 
 
 def record_batch(deliveries: Deliveries, queue: str) -> pa.RecordBatch:
@@ -32,10 +34,10 @@ def record_batch(deliveries: Deliveries, queue: str) -> pa.RecordBatch:
         _full(deliveries.body, frames, count, pa.binary()),
         _valid_text(_full(deliveries.exchange, frames, count, pa.string())),
         _valid_text(_full(deliveries.routing_key, frames, count, pa.string())),
-        pa.repeat(pa.scalar(queue, pa.string()), count),
+        pa.repeat(bytes_value(queue.encode(), pa.string()), count),
         pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(deliveries.places.getvalue())]),
         _moments(seconds),
-        pa.array(np.frombuffer(deliveries.redelivered.getvalue(), np.bool_)),
+        array_of_flags(np.frombuffer(deliveries.redelivered.getvalue(), np.bool_)),
         pa.StructArray.from_arrays(properties, fields=list(PROPERTIES_TYPE)),
         _headers(deliveries, count),
         _sparse(deliveries.headers, count, pa.binary()),
@@ -48,7 +50,7 @@ def _full(column: Column, frames: pa.Buffer, count: int, kind: pa.DataType) -> p
     """The edges are those of values and of what lies between two of them, which is left out."""
     edges = pa.py_buffer(column.edges.getvalue())
     all_of_them = pa.Array.from_buffers(kind, max(0, 2 * count - 1), [None, edges, frames])
-    return all_of_them.take(pa.array(np.arange(0, 2 * count, 2)))
+    return all_of_them.take(array_of(np.arange(0, 2 * count, 2), pa.int64()))
 
 
 def _sparse(column: SparseColumn, count: int, kind: pa.DataType) -> pa.Array:
@@ -72,13 +74,13 @@ def _sparse_numbers(column: SparseNumbers, count: int, kind: pa.DataType) -> pa.
     return _spread(dense, rows, count)
 
 
-def _spread(dense: pa.Array, rows: np.ndarray[tuple[int], np.dtype[np.int32]], count: int) -> pa.Array:
+def _spread(dense: pa.Array, rows: Numbers, count: int) -> pa.Array:
     """The values in the rows that have one, nulls in the others."""
     if len(rows) == count:
         return dense
     places = np.full(count, -1, np.int32)
     places[rows] = np.arange(len(rows), dtype=np.int32)
-    return dense.take(pa.array(places, mask=places < 0))
+    return dense.take(array_of(places, pa.int32(), places < 0))
 
 
 def _headers(deliveries: Deliveries, count: int) -> pa.Array:
@@ -93,7 +95,7 @@ def _headers(deliveries: Deliveries, count: int) -> pa.Array:
     is_absent[with_headers] = False
     is_absent[count] = False
     return pa.MapArray.from_arrays(
-        pa.array(ends, pa.int32(), mask=is_absent), _dense_text(names, len(rows)), _dense_text(values, len(rows))
+        array_of(ends, pa.int32(), is_absent), _dense_text(names, len(rows)), _dense_text(values, len(rows))
     )
 
 
@@ -108,15 +110,15 @@ def _moments(seconds: pa.Array) -> pa.Array:
     kind = pa.timestamp("us", tz="UTC")
     if seconds.null_count == len(seconds):
         return pa.nulls(len(seconds), kind)
-    numbers = seconds.fill_null(0).to_numpy(zero_copy_only=False)
-    is_absent = np.asarray(seconds.is_null()) | (numbers < 0) | (numbers > _SECONDS_MAX)
+    numbers = numbers_of(seconds.fill_null(_NO_SECONDS))
+    is_absent = flags_of(seconds.is_null()) | (numbers < 0) | (numbers > _SECONDS_MAX)
     micros = np.where(is_absent, 0, numbers) * 1_000_000
-    return pa.array(micros, pa.int64(), mask=is_absent).cast(kind)
+    return array_of(micros, pa.int64(), is_absent).cast(kind)
 
 
 def _arrivals(deliveries: Deliveries, count: int) -> pa.Array:
     millis = np.frombuffer(deliveries.times.getvalue(), "<i8")
-    return pa.array(millis * 1000, pa.int64(), mask=millis < 0).cast(pa.timestamp("us", tz="UTC"))
+    return array_of(millis * 1000, pa.int64(), millis < 0).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _valid_text(texts: pa.Array) -> pa.Array:

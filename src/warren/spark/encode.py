@@ -18,6 +18,7 @@ from warren.amqp.publishes import BytesColumn, Publishes, RowProperties, only_mo
 from warren.amqp.tables import decode_table, encode_table
 from warren.client.session import CHANNEL, frame_of
 from warren.errors import AmqpError, WarrenError
+from warren.spark.arrow_values import bytes_value, number_value, numbers_of
 from warren.spark.options import WriteOptions
 from warren.spark.property_bytes import CannotBeSent, PropertyBytes
 from warren.spark.publish import SEND_BYTES, ConfirmedPublisher
@@ -28,6 +29,7 @@ LEFT_BEHIND: Final = ("queue", "offset", "redelivered", "arrived_at")
 _MOST_TARGETS: Final = 10_000
 _PERSISTENT: Final = 2
 _MODE: Final = "delivery_mode"
+_NO_BYTES: Final = bytes_value(b"", pa.binary())
 
 # Exchange and routing key.
 _Target = tuple[str | None, str | None]
@@ -102,9 +104,11 @@ class Encoder:
 
     def _modes(self, columns: _Columns, modes: pa.Array | None) -> pa.Array:
         """A message that was read keeps its own mode, or none, unless the option says otherwise."""
+        mode = number_value(np.int32(self._mode), pa.int32())
         if self._options.persistent is not None or modes is None:
-            return pa.repeat(pa.scalar(self._mode, pa.int32()), columns.rows)
-        return pc.if_else(columns.without_properties(), self._mode, modes)
+            return pa.repeat(mode, columns.rows)
+        unread = columns.without_properties()
+        return modes if unread is None else pc.if_else(unread, mode, modes)
 
     def _tables(self, columns: _Columns) -> BytesColumn:
         """Of the rows that have headers of their own, with the id; others are left out, and get no more than an id."""
@@ -114,7 +118,8 @@ class Encoder:
         none = [None] * columns.rows
         pairs = enumerate(zip(headers or none, raw or none, strict=True))
         tables = [b"" if own == (None, None) else self._table(row, *own) for row, own in pairs]
-        return _laid_out(pa.array(tables, pa.binary()))
+        ends = np.cumsum([0, *map(len, tables)], dtype=np.int32)
+        return BytesColumn(b"".join(tables), ends.tobytes())
 
     def _table(self, row: int, headers: _Headers | None, raw: bytes | None) -> bytes:
         with self._told_of(row):
@@ -153,7 +158,7 @@ def _laid_out(column: pa.Array | None) -> BytesColumn:
     """The bytes of all values, and where each ends."""
     if column is None:
         return BytesColumn(b"")
-    column = column.fill_null(b"") if column.null_count else column
+    column = column.fill_null(_NO_BYTES) if column.null_count else column
     _, ends, values = column.buffers()
     if ends is None or not len(column):
         return BytesColumn(b"", bytes(4))
@@ -186,8 +191,7 @@ class _Columns:
         if fixed is not None:
             return [fixed], np.zeros(self._batch.num_rows, np.int64)
         encoded = self._batch.column(name).dictionary_encode(null_encoding="encode")
-        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        return encoded.dictionary.to_pylist(), codes
+        return encoded.dictionary.to_pylist(), numbers_of(encoded.indices).astype(np.int64)
 
     def optional(self, name: str) -> list[Any] | None:
         if name not in self._names or self._batch.column(name).null_count == self._batch.num_rows:
@@ -205,8 +209,6 @@ class _Columns:
             return dict(zip(names, self._properties.flatten(), strict=True))
         return {name: self._batch.column(name) for name in PROPERTY_NAMES if name in self._names}
 
-    def without_properties(self) -> pa.Array:
-        """By row, whether it has none of them because nothing was read."""
-        if self._properties is None:
-            return pa.repeat(pa.scalar(False), self.rows)
-        return self._properties.is_null()
+    def without_properties(self) -> pa.Array | None:
+        """By row, whether it has none of them because nothing was read; None where columns are single properties."""
+        return None if self._properties is None else self._properties.is_null()

@@ -6,13 +6,14 @@ The headers stand between them there, so what comes before and what comes behind
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from warren.amqp import properties as wire
+from warren.spark.arrow_values import bytes_value, flags_of, number_value, numbers_of
 from warren.spark.property_columns import in_seconds
 
 # In the order of the wire.
@@ -30,11 +31,13 @@ _BEHIND: Final = {
     "app_id": wire.APP_ID,
     "cluster_id": wire.CLUSTER_ID,
 }
-# To make an array of objects would import pandas, which takes as long as all else.
 _OCTETS: Final = pa.Array.from_buffers(
     pa.binary(), 256, [None, pa.py_buffer(np.arange(257, dtype=np.int32)), pa.py_buffer(bytes(range(256)))]
 )
 _TIMESTAMP_WIDTH: Final = 8
+_ZERO: Final = number_value(np.int64(0), pa.int64())
+_NO_BYTES: Final = bytes_value(b"", pa.binary())
+_NULL: Final = pa.nulls(1, pa.binary())[0]
 
 
 class CannotBeSent(Exception):
@@ -64,11 +67,11 @@ class PropertyBytes:
             column = columns.get(name)
             if column is None or column.null_count == self._rows:
                 continue
-            self._flags |= np.where(column.is_valid(), flag, 0).astype("<i4") if column.null_count else flag
+            self._flags |= np.where(flags_of(column.is_valid()), flag, 0).astype("<i4") if column.null_count else flag
             pieces += _pieces(name, column)
         if not pieces:
             return None
-        return pc.binary_join_element_wise(*pieces, b"", null_handling="replace", null_replacement=b"")
+        return pc.binary_join_element_wise(*pieces, _NO_BYTES, null_handling="replace", null_replacement=b"")
 
 
 def _pieces(name: str, column: pa.Array) -> list[pa.Array]:
@@ -89,7 +92,7 @@ def _octet(name: str, numbers: pa.Array) -> pa.Array:
 
 def _long(numbers: pa.Array) -> pa.Array:
     """Unsigned on the wire, and a bigint is not: the same bits."""
-    values: np.ndarray[Any, Any] = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(">i8")
+    values = numbers_of(numbers.cast(pa.int64()).fill_null(_ZERO)).astype(">i8")
     kind = pa.binary(_TIMESTAMP_WIDTH)
     laid_out = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values.tobytes())]).cast(pa.binary())
-    return pc.if_else(numbers.is_valid(), laid_out, None) if numbers.null_count else laid_out
+    return pc.if_else(numbers.is_valid(), laid_out, _NULL) if numbers.null_count else laid_out

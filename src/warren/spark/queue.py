@@ -62,7 +62,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._available(place, most or NO_LIMIT)
         except (ConnectionLost, QueueRefused):
             # Since the last time, by a restart or for acknowledging too late. What is wrong for good is told now.
-            self.stop()
+            self._leave()
             end = self._available(place, most or NO_LIMIT)
         if end == place:
             return dict(start)
@@ -83,6 +83,13 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connected().settle(self._place_of(end))
 
     def stop(self) -> None:
+        """Spark ends the planner by a signal, which closes as much; this is for when Spark itself is gone."""
+        self._leave()
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+
+    def _leave(self) -> None:
         if self._planner is not None:
             self._planner.close()
             self._planner = None

@@ -105,7 +105,7 @@ class BrowsePlanner:
         self._sequences = self._sequences[bisect_left(self._sequences, end) :]
 
     def close(self) -> None:
-        self._client.abandon()
+        self._client.leave()
 
     def _lease(self) -> None:
         deadline = time.monotonic() + LEASE_SECONDS

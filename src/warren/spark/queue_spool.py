@@ -58,7 +58,7 @@ class Spool:
         self._folder = Path(folder, quote(queue, safe=""))
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            # Held as long as the process lives.
+            # Held until it is closed, or the process ends.
             self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise WarrenError(f"option spoolDir is wrong: cannot use {folder}: {error.strerror}") from error
@@ -183,7 +183,7 @@ class SpoolPlanner:
         return count
 
     def close(self) -> None:
-        self._inbox.client.abandon()
+        self._inbox.client.leave()
 
 
 def read_spool(partition: SpoolPartition) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """Reads streams as a stream of micro-batches: offsets in Spark's checkpoint, `{"name": next offset}`.
 
-Spark keeps one of these in a process of its own that plans, and sends copies to the tasks that read. It never says
-goodbye, so nothing here needs to be given back.
+Spark keeps one of these in a process of its own that plans, and sends copies to the tasks that read. With the query it
+ends that process, by a signal.
 """
 
 from __future__ import annotations
@@ -86,6 +86,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: Mapping[str, int]) -> None:
         """A stream keeps what was read."""
 
+    def stop(self) -> None:
+        if self._client is not None:
+            self._client.leave()
+        self._client = self._ends = None
+
     def _find_start(self, ends: Ends) -> dict[str, int]:
         found = {}
         for name in self._all_names(ends):
@@ -140,16 +145,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 return question(self._ends)
             except ConnectionLost:
-                self._forget()
+                self.stop()
         self._client = open_client(self._options.target, self._options.timeout)
         self._ends = Ends(self._client, self._options)
         try:
             return question(self._ends)
         except BaseException:
-            self._forget()
+            self.stop()
             raise
-
-    def _forget(self) -> None:
-        if self._client is not None:
-            self._client.abandon()
-        self._client = self._ends = None

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
+from warren.spark.arrow_values import array_of
 from warren.spark.options import WriteOptions
 from warren.spark.sink import batch_of_query, publish_task
 
@@ -25,7 +27,7 @@ class PublishStep:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         done = publish_task(self.options, self.query, self.batch, batches)
-        yield pa.RecordBatch.from_pydict({"messages": [done.messages]})
+        yield pa.RecordBatch.from_arrays([array_of(np.array([done.messages]), pa.int64())], ["messages"])
 
 
 @dataclass(frozen=True)
