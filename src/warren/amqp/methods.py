@@ -1259,22 +1259,13 @@ _NAMES: Final[dict[int, str]] = {method.id: method.name for method in METHODS}
 
 def decode_method(method_id: int, data: bytes, start: i64, end: i64) -> Method:
     """The method whose arguments fill `data` from start to end exactly."""
-    reader = ArgumentReader(data, start, end)
-    method = _read(method_id, reader)
-    reader.finish()
-    return method
-
-
-def _read(method_id: int, reader: ArgumentReader) -> Method:
-    # The two that come by the million skip the table.
-    if method_id == constants.BASIC_PUBLISH:
-        return BasicPublish.decode(reader)
-    if method_id == constants.BASIC_ACK:
-        return BasicAck.decode(reader)
     decode = _DECODERS.get(method_id)
     if decode is None:
         raise CommandInvalid("unimplemented method", method_id)
-    return decode(reader)
+    reader = ArgumentReader(data, start, end)
+    method = decode(reader)
+    reader.finish()
+    return method
 
 
 def method_name(method_id: int) -> str:
