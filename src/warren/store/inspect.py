@@ -45,6 +45,7 @@ from warren.store.returned import read_returned
 from warren.store.seen import notes_in
 from warren.store.segment import ROW_SIZE, Row, Segment, index_name, segment_name, settled_name
 from warren.store.walk import RecordWalk
+from warren.store.whole_files import read_whole
 
 # The folder of the message log within a data folder.
 MESSAGES: Final = "messages"
@@ -59,13 +60,6 @@ class ReadingDisk(RealDisk):
 
     def open(self, name: str) -> int:
         return os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
-
-    def whole(self, name: str) -> bytes:
-        handle = self.open(name)
-        try:
-            return self.read(handle, self.size(name), 0)
-        finally:
-            self.close(handle)
 
 
 @dataclass
@@ -167,17 +161,17 @@ def _check(disk: ReadingDisk) -> StoreReport:
 def _check_files(disk: ReadingDisk, segment: Segment, names: list[str], report: StoreReport) -> None:
     """The small files beside a segment: damage to them costs no message."""
     name = index_name(segment.number)
-    if name in names and decode_index(disk.whole(name), segment.number) is None:
+    if name in names and decode_index(read_whole(disk, name), segment.number) is None:
         report.damage.append(f"{name} is damaged; the segment is read instead")
     name = settled_name(segment.number)
-    if name in names and segment.entries > 0 and not decode_settled(disk.whole(name), segment):
+    if name in names and segment.entries > 0 and not decode_settled(read_whole(disk, name), segment):
         report.damage.append(f"{name} is damaged; acknowledged messages may come back")
 
 
 def _check_log(disk: ReadingDisk, store: LogStore, segment: Segment, report: StoreReport) -> None:
     """Of a segment that has an index, whose records are read only when they are wanted."""
     name = segment_name(segment.number)
-    for start, end in damage_in_log(disk.whole(name)[: segment.size], segment.number, segment.size):
+    for start, end in damage_in_log(read_whole(disk, name)[: segment.size], segment.number, segment.size):
         report.damage.append(f"{name} is damaged from byte {start} to {end}")
         for run in segment.runs:
             if run.lane not in segment.lanes:
@@ -218,7 +212,7 @@ def dump(directory: Path) -> Iterator[Record]:
 
 def _dump_file(disk: ReadingDisk, name: str, number: int) -> Iterator[Record]:
     try:
-        data = disk.whole(name)
+        data = read_whole(disk, name)
     except OSError as error:
         raise WarrenError(f"cannot read {name}: {error.strerror}") from error
     walk = RecordWalk(data, FILE_HEADER_SIZE, number)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from warren.amqp.frames import body_of
 from warren.store.damage import damage_in_stream
+from warren.store.disk import Disk
 from warren.store.format import SEEN, SYNCED
 from warren.store.seen import notes_in
 from warren.store.stream_format import STREAM_MESSAGE, file_name, file_seed, read_file_header, read_stream_record
 from warren.store.stream_recovery import StreamSurvey
 from warren.store.streams import stream_files
 from warren.store.walk import RecordWalk
-
-if TYPE_CHECKING:
-    from warren.store.inspect import ReadingDisk
+from warren.store.whole_files import read_whole
 
 
 @dataclass
@@ -31,7 +29,7 @@ class StreamReport:
     bytes: int
 
 
-def check_streams(disk: ReadingDisk, damage: list[str], notes: list[str]) -> list[StreamReport]:
+def check_streams(disk: Disk, damage: list[str], notes: list[str]) -> list[StreamReport]:
     """What streams hold. What is wrong with them joins the lists."""
     names = disk.names()
     reports: list[StreamReport] = []
@@ -58,18 +56,18 @@ def check_streams(disk: ReadingDisk, damage: list[str], notes: list[str]) -> lis
     return reports
 
 
-def _damage_in(disk: ReadingDisk, incarnation: str, number: int, size: int) -> list[str]:
+def _damage_in(disk: Disk, incarnation: str, number: int, size: int) -> list[str]:
     """Of a file that has an index, whose records are read only when somebody wants them."""
     name = file_name(incarnation, number)
-    found = damage_in_stream(disk.whole(name)[:size], incarnation, number, size)
+    found = damage_in_stream(read_whole(disk, name)[:size], incarnation, number, size)
     return [f"{name} is damaged from byte {start} to {end}" for start, end in found]
 
 
-def dump_streams(disk: ReadingDisk) -> Iterator[tuple[int, int, int, str, dict[str, object]]]:
+def dump_streams(disk: Disk) -> Iterator[tuple[int, int, int, str, dict[str, object]]]:
     """File number, position, size, kind and facts of every record that is whole."""
     for incarnation, numbers in stream_files(disk.names()).items():
         for number in numbers:
-            data, seed = disk.whole(file_name(incarnation, number)), file_seed(incarnation, number)
+            data, seed = read_whole(disk, file_name(incarnation, number)), file_seed(incarnation, number)
             header = read_file_header(data, incarnation, number)
             stream = incarnation if header is None else header.name
             walk = RecordWalk(data, 0 if header is None else header.size, seed)
