@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from warren.errors import WarrenError
-from warren.store.disk import RealDisk
+from warren.store.disk import sync_folder
 
 LOCK_NAME = "lock"
 
@@ -18,7 +18,7 @@ def make_durably(path: Path) -> None:
     # Messages and password hashes are nobody else's business.
     path.mkdir(mode=0o750, parents=True, exist_ok=True)
     for each in missing:
-        RealDisk(each.parent).sync_directory()
+        sync_folder(each.parent)
 
 
 class DataFolder:

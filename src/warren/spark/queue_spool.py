@@ -26,6 +26,7 @@ from warren.spark.consume import DataLoss
 from warren.spark.inbox import Inbox
 from warren.spark.options import ReadOptions
 from warren.spark.whole_files import whole_file
+from warren.store.disk import sync_folder
 
 # Of a file, and so of what is unacked at a time.
 FILE_ROWS: Final = 20_000
@@ -84,7 +85,7 @@ class Spool:
         path = self._folder / f"{start:020d}-{end:020d}{_SUFFIX}"
         with whole_file(path, path.with_suffix(".new")) as file, pa.ipc.new_file(file, ARROW) as writer:
             writer.write_batch(batch)
-        self._sync_names()
+        sync_folder(self._folder)
 
     def remove_before(self, end: int) -> None:
         for file in self.files():
@@ -93,13 +94,6 @@ class Spool:
 
     def close(self) -> None:
         os.close(self._lock)
-
-    def _sync_names(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 class SpoolPlanner:

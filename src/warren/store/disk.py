@@ -45,6 +45,15 @@ class Disk(Protocol):
     def remove(self, name: str) -> None: ...
 
 
+def sync_folder(folder: Path) -> None:
+    """The names in it survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 class RealDisk:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -95,11 +104,7 @@ class RealDisk:
         os.fdatasync(handle)
 
     def sync_directory(self) -> None:
-        handle = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(self._directory)
 
     def replace(self, name: str, data: bytes) -> None:
         unfinished = name + ".new"

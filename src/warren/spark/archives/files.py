@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from warren.store.disk import sync_folder
+
 # A leading dot hides a file from Spark, and from us.
 UNFINISHED: Final = ".unfinished-"
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.parquet")
@@ -51,11 +53,7 @@ def first_before(files: list[ArchiveFile], offset: int) -> int:
 def make_durable(root: Path, folder: Path) -> None:
     """The names in the folder, and those of the folders that lead to it."""
     while True:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(folder)
         if folder == root.parent or folder == folder.parent:
             return
         folder = folder.parent
