@@ -34,8 +34,8 @@ from warren.amqp.methods import (
     QueueDeclareOk,
 )
 from warren.amqp.properties import Properties, encode_properties
-from warren.cli.api import Api
 from warren.client.address import parse_uri
+from warren.client.api import Api
 from warren.client.connection import Client
 from warren.client.session import CHANNEL, frame_of
 from warren.errors import WarrenError

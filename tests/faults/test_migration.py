@@ -17,8 +17,8 @@ from tests.faults.migration import Scene
 from tests.rabbitmq_node import RabbitNode, server_script
 from warren.amqp.fields import table_of
 from warren.amqp.methods import BasicConsume, BasicConsumeOk, QueueBind, QueueBindOk, QueueDeclare, QueueDeclareOk
-from warren.cli.api import Api
 from warren.client.address import parse_uri
+from warren.client.api import Api
 from warren.client.connection import Client
 from warren.migrate.ledger import PREFIX
 

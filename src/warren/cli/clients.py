@@ -6,9 +6,10 @@ from typing import Final
 
 import click
 
-from warren.cli.api import Api, url_option
+from warren.cli.options import url_option
 from warren.cli.output import json_option, show_rows
 from warren.cli.resources import list_command
+from warren.client.api import Api
 
 _CONNECTIONS: Final = ("name", "user", "vhost", "state", "channels", "ssl", "recv_oct", "send_oct")
 _CHANNELS: Final = ("name", "user", "vhost", "consumer_count", "messages_unacknowledged", "messages_unconfirmed")

@@ -14,9 +14,9 @@ import click
 from warren.amqp.fields import plain_body
 from warren.amqp.methods import BasicDeliver
 from warren.amqp.properties import plain_properties
-from warren.cli.api import Api, url_option
-from warren.cli.options import QUEUE, uri_option, vhost_option
+from warren.cli.options import QUEUE, uri_option, url_option, vhost_option
 from warren.client.address import BrokerAddress, parse_uri
+from warren.client.api import Api
 from warren.client.connection import Client
 from warren.client.session import Received
 from warren.client.subscription import Subscription

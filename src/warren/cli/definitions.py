@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from warren.cli.api import Api, url_option
+from warren.cli.options import url_option
+from warren.client.api import Api
 from warren.errors import WarrenError
 from warren.strict_json import parse, read_json
 

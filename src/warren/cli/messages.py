@@ -11,9 +11,9 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, header_option, key_option, pairs, vhost_option
+from warren.cli.options import EXCHANGE, QUEUE, header_option, key_option, pairs, url_option, vhost_option
 from warren.cli.output import json_option, show_rows
+from warren.client.api import Api
 from warren.errors import WarrenError
 
 _COLUMNS: Final = ("routing_key", "exchange", "redelivered", "properties", "payload")

@@ -17,11 +17,11 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from warren.cli.api import Api, url_option
 from warren.cli.consume import target_of
-from warren.cli.options import uri_option
+from warren.cli.options import uri_option, url_option
 from warren.cli.output import json_option, show_rows
 from warren.client.address import BrokerAddress, parse_uri
+from warren.client.api import Api
 from warren.errors import WarrenError
 from warren.migrate.ledger import PREFIX, Ledger
 from warren.migrate.move import Checked, Mover, QueueMover, StreamMover

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from warren.cli.api import DEFAULT_URL, Api
+from warren.client.api import DEFAULT_URL, Api
 from warren.errors import WarrenError
 from warren.strict_json import parse
 
@@ -39,6 +39,13 @@ def uri_option(help: str, **attributes: Any) -> Decorator:
     return click.option("--uri", "broker", cls=Renamed, former="--broker", envvar=variables, help=text, **attributes)
 
 
+url_option = click.option(
+    "--url",
+    default=DEFAULT_URL,
+    envvar="WARREN_URL",
+    show_default=True,
+    help="Management API of the broker, with user and password. Also WARREN_URL.",
+)
 vhost_option = click.option("--vhost", default="/", show_default=True, help="Virtual host.")
 transient_option = click.option("--transient", is_flag=True, help="Gone after a restart.")
 header_option = click.option(

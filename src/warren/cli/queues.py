@@ -10,9 +10,18 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, argument_option, key_option, pairs, transient_option, vhost_option
+from warren.cli.options import (
+    EXCHANGE,
+    QUEUE,
+    argument_option,
+    key_option,
+    pairs,
+    transient_option,
+    url_option,
+    vhost_option,
+)
 from warren.cli.output import json_option, show_item, show_rows
+from warren.client.api import Api
 from warren.errors import WarrenError
 
 STEP: Final = 500

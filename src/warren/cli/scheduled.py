@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, vhost_option
+from warren.cli.options import EXCHANGE, url_option, vhost_option
 from warren.cli.output import json_option, show_rows
+from warren.client.api import Api
 
 
 @click.group()

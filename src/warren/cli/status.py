@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from warren.cli.api import Api, url_option
+from warren.cli.options import url_option
 from warren.cli.output import json_option, show_item
+from warren.client.api import Api
 from warren.errors import WarrenError
 
 

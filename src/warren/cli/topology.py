@@ -6,10 +6,19 @@ from typing import Any, Final
 
 import click
 
-from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, QUEUE, argument_option, key_option, pairs, transient_option, vhost_option
+from warren.cli.options import (
+    EXCHANGE,
+    QUEUE,
+    argument_option,
+    key_option,
+    pairs,
+    transient_option,
+    url_option,
+    vhost_option,
+)
 from warren.cli.queues import queues
 from warren.cli.resources import delete_command, list_command
+from warren.client.api import Api
 from warren.strict_json import parse
 
 _EXCHANGES: Final = ("name", "type", "durable", "internal", "arguments")

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from warren.cli.api import Api, url_option
-from warren.cli.options import EXCHANGE, header_option, key_option, pairs, vhost_option
+from warren.cli.options import EXCHANGE, header_option, key_option, pairs, url_option, vhost_option
 from warren.cli.output import json_option
+from warren.client.api import Api
 from warren.errors import WarrenError
 
 POLL_SECONDS: Final = 0.1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from warren.cli.api import Api, url_option
-from warren.cli.options import vhost_option
+from warren.cli.options import url_option, vhost_option
 from warren.cli.output import json_option, show_rows
 from warren.cli.resources import delete_command
+from warren.client.api import Api
 
 
 @click.group()

@@ -99,7 +99,7 @@ def test_a_broker_that_does_not_answer_disturbs_nobody() -> None:
     deadline = time.monotonic() + 10
     while reporter.last_error is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert reporter.last_error == "no answer from 127.0.0.1: [Errno 111] Connection refused"
+    assert reporter.last_error == "no answer from 127.0.0.1:9: [Errno 111] Connection refused"
     reporter.close()
 
 

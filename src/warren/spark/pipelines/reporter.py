@@ -3,13 +3,11 @@ up to date must not disturb the pipeline, so whatever goes wrong here is only no
 
 from __future__ import annotations
 
-import http.client
-import json
 import threading
-from base64 import b64encode
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
 
+from warren.client.api import Api
+from warren.errors import WarrenError
 from warren.spark.pipelines.state import Status
 
 LEASE_SECONDS: Final = 15
@@ -20,8 +18,9 @@ class Reporter:
     """A thread that sends the newest status; older ones that it had no time for are forgotten."""
 
     def __init__(self, api: str, vhost: str, name: str) -> None:
-        self._url = urlsplit(api)
-        self._path = f"/api/pipelines/{quote(vhost, safe='')}/{quote(name, safe='')}"
+        self._url = api
+        self._vhost = vhost
+        self._name = name
         self._newest: Status | None = None
         self._changed = threading.Condition()
         self._is_over = False
@@ -52,24 +51,9 @@ class Reporter:
             if status is None:
                 return
             try:
-                self._send(status)
+                api = Api(self._url, timeout=_TIMEOUT)
+                api.put("pipelines", self._vhost, self._name, body={**status, "lease": LEASE_SECONDS})
                 self.last_error = None
-            except (OSError, http.client.HTTPException) as error:
-                self.last_error = f"no answer from {self._url.hostname}: {error}"
-
-    def _send(self, status: Status) -> None:
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        connection = kind(self._url.hostname or "", self._url.port or 15672, timeout=_TIMEOUT)
-        login = f"{unquote(self._url.username or 'guest')}:{unquote(self._url.password or 'guest')}"
-        headers = {
-            "Authorization": "Basic " + b64encode(login.encode()).decode(),
-            "Content-Type": "application/json",
-        }
-        try:
-            connection.request("PUT", self._path, json.dumps({**status, "lease": LEASE_SECONDS}), headers)
-            response = connection.getresponse()
-            response.read()
-            if response.status >= 400:
-                raise http.client.HTTPException(f"{response.status} {response.reason}")
-        finally:
-            connection.close()
+            except (WarrenError, ValueError) as error:
+                # A ValueError where somebody else than a broker answers, and not in JSON.
+                self.last_error = str(error)

@@ -1,4 +1,4 @@
-"""The management API of a running broker, as the other commands use it. Works against RabbitMQ too."""
+"""The management API of a running broker, as commands and pipelines use it. Works against RabbitMQ too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import json
 from base64 import b64encode
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
-
-import click
 
 from warren.errors import WarrenError
 
@@ -26,22 +24,15 @@ _KINDS: Final = {
 }
 _IN_VHOST: Final = ("queues", "exchanges", "policies", "scheduled")
 
-url_option = click.option(
-    "--url",
-    default=DEFAULT_URL,
-    envvar="WARREN_URL",
-    show_default=True,
-    help="Management API of the broker, with user and password. Also WARREN_URL.",
-)
-
 
 class Api:
-    def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, url: str, headers: dict[str, str] | None = None, timeout: float = TIMEOUT) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise WarrenError(f"{url} is not an address like {DEFAULT_URL}")
         self._where = f"{parts.hostname}:{parts.port or 15672}"
         self._is_encrypted = parts.scheme == "https"
+        self._timeout = timeout
         self._user = unquote(parts.username or "guest")
         login = f"{self._user}:{unquote(parts.password or 'guest')}"
         self._headers = {
@@ -67,7 +58,7 @@ class Api:
 
     def _ask(self, method: str, path: tuple[str, ...], body: object, query: dict[str, object]) -> Any:
         kind = http.client.HTTPSConnection if self._is_encrypted else http.client.HTTPConnection
-        connection = kind(self._where, timeout=TIMEOUT)
+        connection = kind(self._where, timeout=self._timeout)
         target = "/api/" + "/".join(quote(part, safe="") for part in path)
         asked = {name: value for name, value in query.items() if value is not None}
         if asked:
