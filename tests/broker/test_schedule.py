@@ -12,6 +12,7 @@ from warren import Broker
 from warren.amqp import methods
 from warren.amqp.fields import table_of
 from warren.amqp.properties import Properties
+from warren.broker.operate import relocate
 from warren.broker.queue.schedule import Schedule, schedule_of
 
 
@@ -98,8 +99,8 @@ def test_a_cancelled_message_never_comes(world: World) -> None:
     channel = world.channel()
     channel.publish("m", "k", "later", properties=delayed(10))
     (entry,) = schedule.backing.browse(0, 10)
-    assert schedule.cancel(entry.sequence)
-    assert not schedule.cancel(entry.sequence)
+    assert relocate.drop(schedule, entry.sequence)
+    assert not relocate.drop(schedule, entry.sequence)
     world.advance(1000)
     assert channel.get("q") is None
 

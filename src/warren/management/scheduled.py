@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from warren.broker.operate import relocate
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.schedule import Schedule, schedule_of
 from warren.management import contents, exchanges
@@ -50,7 +51,7 @@ async def browse(call: Call) -> Response:
 
 async def cancel(call: Call) -> Response:
     """It will never be routed."""
-    return deleted(find(call, "write").cancel(contents.sequence_in(call)))
+    return deleted(relocate.drop(find(call, "write"), contents.sequence_in(call)))
 
 
 def find(call: Call, action: str) -> Schedule:

@@ -64,14 +64,6 @@ class Schedule(Queue):
     def is_held_up(self) -> bool:
         return self.is_releasing
 
-    def cancel(self, sequence: int) -> bool:
-        """False when there is no such message, or not any more."""
-        entry = self.backing.take(sequence)
-        if entry is None:
-            return False
-        self.backing.settle(entry)
-        return True
-
     def newest(self) -> i64:
         return self.next_sequence - 1
 
