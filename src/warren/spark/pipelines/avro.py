@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from warren.extras import how_to_install
-from warren.spark.pipelines.schema_text import SchemaError
+from warren.spark.pipelines.schema_text import SchemaError, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ def ddl_of(text: str) -> str:
         raise SchemaError("an Avro schema for messages is a record: fields become columns")
     if not parsed.get("fields"):
         raise SchemaError("the record has no fields")
-    return ", ".join(f"{_quoted(each['name'])} {_type(each['type'], [parsed['name']])}" for each in parsed["fields"])
+    return ", ".join(f"{quoted(each['name'])} {_type(each['type'], [parsed['name']])}" for each in parsed["fields"])
 
 
 def parsed_schema(text: str) -> Any:
@@ -90,7 +90,7 @@ def _type(schema: Any, within: list[str]) -> str:
     kind = schema["type"]
     if kind == "record":
         inner = [*within, schema["name"]]
-        fields = ", ".join(f"{_quoted(each['name'])}: {_type(each['type'], inner)}" for each in schema["fields"])
+        fields = ", ".join(f"{quoted(each['name'])}: {_type(each['type'], inner)}" for each in schema["fields"])
         return f"STRUCT<{fields}>"
     if kind == "array":
         return f"ARRAY<{_type(schema['items'], within)}>"
@@ -99,16 +99,12 @@ def _type(schema: Any, within: list[str]) -> str:
     return _type(kind, within)
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def with_decoded(frame: DataFrame, text: str, ddl: str, value: str, reason: str) -> DataFrame:
     """The frame with a column `value`: the fields of its bodies, and `reason` where a body has none."""
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import StructField, StructType
 
-    kind = StructType.fromDDL(f"{ddl}, {_quoted(reason)} STRING")
+    kind = StructType.fromDDL(f"{ddl}, {quoted(reason)} STRING")
     decode = _decoder(text, value, reason, to_arrow_type(kind, timezone="UTC"))
     return frame.mapInArrow(decode, StructType([*frame.schema.fields, StructField(value, kind)]))
 

@@ -15,7 +15,7 @@ from warren.spark.pipelines.avro import with_decoded
 from warren.spark.pipelines.lateness import Lateness
 from warren.spark.pipelines.model import DeadLetterPlace, Definition, OnError, SinkKind, Source
 from warren.spark.pipelines.read_source import ENVELOPE
-from warren.spark.pipelines.schema_text import SchemaField, parse_schema
+from warren.spark.pipelines.schema_text import SchemaField, parse_schema, quoted
 from warren.spark.pipelines.why import why
 
 if TYPE_CHECKING:
@@ -122,11 +122,7 @@ def _without_requirements(schema: str) -> str:
 
     found = StructType.fromDDL(schema)
     assert isinstance(found, StructType)
-    return ", ".join(f"{_quoted(each.name)} {each.dataType.simpleString()}" for each in found.fields)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return ", ".join(f"{quoted(each.name)} {each.dataType.simpleString()}" for each in found.fields)
 
 
 def _reason(source: Source, schema: str) -> str:
@@ -136,7 +132,7 @@ def _reason(source: Source, schema: str) -> str:
         cases.append(f"WHEN {body} IS NULL OR NOT is_valid_utf8(CAST({body} AS STRING)) THEN '{_BODY}'")
         cases.append(f"WHEN {_VALUE} IS NULL OR {_VALUE}.{_CORRUPT} IS NOT NULL THEN '{_BODY}'")
         cases += [
-            f"WHEN {_quoted(each.name)} IS NULL THEN 'the field {_text(each.name)} is missing'"
+            f"WHEN {quoted(each.name)} IS NULL THEN 'the field {_text(each.name)} is missing'"
             for each in parse_schema(schema)
             if each.is_required
         ]

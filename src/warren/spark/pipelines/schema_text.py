@@ -76,6 +76,10 @@ def parse_schema(text: str) -> tuple[SchemaField, ...]:
     return fields
 
 
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _tokens_of(text: str) -> _Tokens:
     tokens = _Tokens([])
     at = 0
