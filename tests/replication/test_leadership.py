@@ -8,7 +8,8 @@ from pathlib import Path
 from warren.config import Config
 from warren.replication import messages
 from warren.replication.election import ClusterView, LeaderKey, Look, Member, Role
-from warren.server.leadership import Leadership, Peer, now_ms
+from warren.server.leadership import Leadership, now_ms
+from warren.server.replication_port import Peer
 from warren.server.turn.gate import Gate
 
 ALL = frozenset({"me", "other"})

@@ -23,9 +23,9 @@ from warren.errors import WarrenError
 from warren.replication.election import Role
 from warren.server.folder import DataFolder, make_durably
 from warren.server.identity import Identity
-from warren.server.leadership import Peer
 from warren.server.listeners import bind
 from warren.server.peers import VERSION
+from warren.server.replication_port import Peer
 from warren.server.tls import NodeTls
 from warren.server.turn.gate import Entrance, Gate
 from warren.server.visitor import Visitor
