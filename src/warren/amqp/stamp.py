@@ -37,7 +37,8 @@ _LONG_SIZE: Final[i64] = 10
 def stamped(content: bytes, channel: i64, name: bytes, value: i64) -> bytes:
     """The same content for `channel` with header `name` (ASCII) = `value`, a long; one of that name is replaced."""
     place = find_headers(content)
-    if place is None or name in content[place.headers + 4 : place.headers_end]:
+    # Asked for the flag first: compiled, a slice that ends before it begins is an error.
+    if place is None or (place.flags & HEADERS and name in content[place.headers + 4 : place.headers_end]):
         return _rebuilt(content, channel, name, value)
     end = place.end
     writer = BytesWriter()
