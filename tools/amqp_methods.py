@@ -155,11 +155,13 @@ def decode_method(method_id: int, data: bytes, start: i64, end: i64) -> Method:
 
 
 def _read(method_id: int, reader: ArgumentReader) -> Method:
-    # The two that come by the million skip the table.
+    # Those that come by the million skip the table.
     if method_id == constants.BASIC_PUBLISH:
         return BasicPublish.decode(reader)
     if method_id == constants.BASIC_ACK:
         return BasicAck.decode(reader)
+    if method_id == constants.BASIC_GET:
+        return BasicGet.decode(reader)
     decode = _DECODERS.get(method_id)
     if decode is None:
         raise CommandInvalid("unimplemented method", method_id)
