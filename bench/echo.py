@@ -27,27 +27,40 @@ def compiler() -> str | None:
 
 def beside_echo(cpu_us: float, connections: int, echoes: int, folder: Path, seconds: float) -> Figures:
     """What a bare echo costs now, and how many times so many of them the broker's `cpu_us` is."""
-    with _server(folder) as (pid, port), ExitStack() as stack:
-        sockets = [stack.enter_context(_connected(port)) for _ in range(connections)]
-        circle = Circle([Party([Step(one, QUESTION, one, b"echo", len(QUESTION))]) for one in sockets], 1)
-        count, cpu, deadline = 0, cpu_seconds([pid]), time.monotonic() + seconds
-        while (may_begin := time.monotonic() < deadline) or circle.is_busy:
-            count += len(circle.turn(may_begin))
+    with serving([build(folder)]) as (pid, port):
+        cpu = cpu_seconds([pid])
+        count = ask(port, connections, seconds)
         each = (cpu_seconds([pid]) - cpu) * 1e6 / count
     return {"echo_cpu_us": each, "echo_ratio": cpu_us / (echoes * each)} if each else {}
 
 
-@contextlib.contextmanager
-def _server(folder: Path) -> Iterator[tuple[int, int]]:
+def build(folder: Path) -> str:
     program = folder / "echo"
     subprocess.run([str(compiler()), "-O2", "-o", program, SOURCE], check=True)
-    process = subprocess.Popen([program], stdout=subprocess.PIPE, text=True)
+    return str(program)
+
+
+@contextlib.contextmanager
+def serving(command: list[str]) -> Iterator[tuple[int, int]]:
+    """Its process, and the port that it prints."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.pid, int(process.stdout.readline())
     finally:
-        process.kill()
+        process.terminate()
         process.communicate()
+
+
+def ask(port: int, connections: int, seconds: float) -> int:
+    """How many echoes so many connections got, one after the other."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(_connected(port)) for _ in range(connections)]
+        circle = Circle([Party([Step(one, QUESTION, one, b"echo", len(QUESTION))]) for one in sockets], 1)
+        count, deadline = 0, time.monotonic() + seconds
+        while (may_begin := time.monotonic() < deadline) or circle.is_busy:
+            count += len(circle.turn(may_begin))
+    return count
 
 
 def _connected(port: int) -> socket.socket:

@@ -8,11 +8,13 @@ Beside the number stays callgrind's file, for callgrind_annotate --inclusive=yes
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,7 @@ LOADS: Final = {
     "confirm": ("many", "--connections", "1"),
     "rpc": ("rpc",),
     "persistent": ("confirms", "--persistent", "--consumers", "1", *ACKS),
+    "acks": ("throughput", "--size", "1024", *ACKS),
 }
 # What a workload calls its rounds.
 ROUNDS: Final = ("rounds", "opened", "consumed")
@@ -41,13 +44,23 @@ def count(load: str, seconds: int) -> float:
     """Instructions a round, the few of connecting included."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     profile = SCRATCH / f"callgrind.{load}"
-    counting = ("valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={profile}")
-    with brokers.warren(counting).start(SCRATCH) as broker:
+    with brokers.warren(under_valgrind(profile)).start(SCRATCH) as broker:
         _run(load, WARM_UP, broker.uri)
-        _switch("on", broker.pids[0])
-        rounds = _run(load, seconds, broker.uri)
-        _switch("off", broker.pids[0])
+        with counted(broker.pids[0]):
+            rounds = _run(load, seconds, broker.uri)
     return total_of(profile) / rounds
+
+
+def under_valgrind(profile: Path) -> tuple[str, ...]:
+    """A command that runs another and writes this file at its end."""
+    return ("valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={profile}")
+
+
+@contextlib.contextmanager
+def counted(pid: int) -> Iterator[None]:
+    _switch("on", pid)
+    yield
+    _switch("off", pid)
 
 
 def total_of(profile: Path) -> int:

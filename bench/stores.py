@@ -25,6 +25,7 @@ from warren.broker.node import Node
 from warren.broker.queue.entry import Entry
 from warren.broker.queue.queue import Queue
 from warren.broker.settings import Settings
+from warren.broker.world import Host
 from warren.store.disk import RealDisk
 from warren.store.recovery import recover
 
@@ -32,7 +33,7 @@ BATCH = 1000
 BODY = os.urandom(1024)
 
 
-class QuietHost:
+class QuietHost(Host):
     def wake(self) -> None: ...
 
     def token(self) -> str:

@@ -28,7 +28,7 @@ from warren.broker.queue.store import Store
 from warren.broker.rules.access import User
 from warren.broker.rules.policies import POLICY, PolicySet, parse
 from warren.broker.settings import Settings
-from warren.broker.world import Login
+from warren.broker.world import Host, Login, Wire
 from warren.client.session import Session, frame_of
 
 M = TypeVar("M", bound=Method)
@@ -43,7 +43,7 @@ CAPABILITIES: dict[str, object] = {
 }
 
 
-class FakeHost:
+class FakeHost(Host):
     def __init__(self) -> None:
         self.woken = False
         self.lines: list[tuple[int, str]] = []
@@ -96,7 +96,7 @@ class FakeHost:
         return "\n".join(text for _, text in self.lines)
 
 
-class FakeWire:
+class FakeWire(Wire):
     def __init__(self) -> None:
         self.written = bytearray()
         self.writes = 0
@@ -112,9 +112,6 @@ class FakeWire:
     def write(self, data: bytes) -> None:
         self.written += data
         self.writes += 1
-
-    def opened(self) -> None:
-        pass
 
     def pause_reading(self) -> None:
         self.reading = False

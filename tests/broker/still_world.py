@@ -5,13 +5,13 @@ from __future__ import annotations
 from warren.amqp.methods import Method
 from warren.broker.node import Node
 from warren.broker.settings import Settings
-from warren.broker.world import Login
+from warren.broker.world import Host, Login, Wire
 from warren.client.session import Credentials, Received, Session, frame_of
 
 Row = tuple[str, tuple[str, ...], dict[str, object]]
 
 
-class StillHost:
+class StillHost(Host):
     def __init__(self) -> None:
         self.tokens = 0
 
@@ -57,22 +57,13 @@ class KeepingRecorder:
         return [(kind, key, value) for (kind, key), value in self.rows.items()]
 
 
-class ListeningWire:
+class ListeningWire(Wire):
     def __init__(self) -> None:
         self.written = b""
         self.is_closed = False
 
     def write(self, data: bytes) -> None:
         self.written += data
-
-    def opened(self) -> None:
-        pass
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
     def close(self, farewell: bytes) -> None:
         self.written += farewell

@@ -203,6 +203,30 @@ def test_a_right_that_is_taken_away_is_gone_for_the_next_publish() -> None:
     assert refusal_of(client, publish) == text_of(WRITE_E)
 
 
+def test_a_right_that_is_taken_away_is_gone_for_the_next_get() -> None:
+    client = prepared(Case("get", BasicGet(), [READ_Q]), [READ_Q])
+    assert refusal_of(client, BasicGet(queue="q")) == ""
+    administer.set_permission(client.node, "ann", "/", "", "", "")
+    assert refusal_of(client, BasicGet(queue="q")) == text_of(READ_Q)
+
+
+@pytest.mark.parametrize(
+    ("method", "lacks"),
+    [
+        (BasicGet(queue="p"), ("read", "queue", "p")),
+        (QueueDelete(queue="q"), CONFIGURE_Q),
+        (QueueBind(queue="q", exchange="e"), WRITE_Q),
+    ],
+    ids=["another queue", "another right", "a right of two"],
+)
+def test_what_was_allowed_last_allows_nothing_else(method: Method, lacks: Right) -> None:
+    client = prepared(Case("get", BasicGet(), [READ_Q]), [READ_Q, READ_E])
+    client.node.vhosts["/"].add_queue("p", True, False, {})
+    for _ in range(2):
+        assert refusal_of(client, BasicGet(queue="q")) == ""
+    assert refusal_of(client, method) == text_of(lacks)
+
+
 # What clients send that touches nobody's queue or exchange: channel 0 and channels, settling what one was given, modes.
 NEEDS_NOTHING = {
     "connection.start-ok", "connection.secure-ok", "connection.tune-ok", "connection.open", "connection.close",

@@ -26,7 +26,7 @@ from warren.errors import FrameError
 _HEADER_FIXED: Final = 12
 
 
-def begin_frame(writer: BytesWriter, kind: i64, channel: i64, size: i64) -> None:
+def begin_frame(writer: BytesWriter, kind: u8, channel: i64, size: i64) -> None:
     writer.append(kind)
     write_u16(writer, channel)
     write_u32(writer, size)

@@ -10,28 +10,13 @@ from typing import Final, Protocol
 from mypy_extensions import mypyc_attr
 
 
-class Wire(Protocol):
-    """The socket of one connection."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Wire:
+    """The socket of one connection. No protocol, whose methods compiled code must look up; as it stands, of a
+    connection that exists only within the broker and hears no answers."""
 
     def opened(self) -> None:
         """Its peer has logged in and opened a virtual host."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def close(self, farewell: bytes) -> None:
-        """Write this, if anything, and close once all has left. The server then calls Connection.lost()."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class NoWire:
-    """Of a connection that exists only within the broker, and hears no answers."""
-
-    def opened(self) -> None:
-        pass
 
     def write(self, data: bytes) -> None:
         pass
@@ -43,7 +28,7 @@ class NoWire:
         pass
 
     def close(self, farewell: bytes) -> None:
-        pass
+        """Write this, if anything, and close once all has left. The server then calls Connection.lost()."""
 
 
 class Login(Protocol):
@@ -60,32 +45,41 @@ WARNING: Final = 30
 ERROR: Final = 40
 
 
-class Host(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Host:
     """The process around the core."""
 
     def wake(self) -> None:
         """Output or timers changed: call Node.flush() at the end of this turn, once."""
+        raise NotImplementedError
 
     def token(self) -> str:
         """22 random characters of the URL-safe base64 alphabet."""
+        raise NotImplementedError
 
     def draw(self) -> int:
         """A random number of 32 bits."""
+        raise NotImplementedError
 
     def stopwatch(self) -> int:
         """Nanoseconds of a clock whose differences are what counts."""
+        raise NotImplementedError
 
     def arrival(self) -> int:
         """What the stopwatch showed when the bytes that are being handled were read."""
+        raise NotImplementedError
 
     def remembers_password(self, algorithm: str, password_hash: str, password: str) -> bool:
         """It was right before. Takes no time."""
+        raise NotImplementedError
 
     def verify_password(self, login: Login, algorithm: str, password_hash: str, password: str) -> None:
         """Check off the loop, then call login.password_verified(ok), at once or later. A user whom nobody knows has
         no algorithm."""
+        raise NotImplementedError
 
-    def log(self, level: int, text: str) -> None: ...
+    def log(self, level: int, text: str) -> None:
+        raise NotImplementedError
 
 
 class Recorder(Protocol):

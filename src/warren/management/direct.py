@@ -14,7 +14,7 @@ from warren.amqp.frames import content_frames
 from warren.amqp.properties import Properties, encode_properties
 from warren.broker.node import Node
 from warren.broker.vhost.vhost import VHost
-from warren.broker.world import NoWire
+from warren.broker.world import Wire
 from warren.client.session import CHANNEL, Received, Refused, Session, frame_of, refusal
 from warren.management.pieces import BYTES_PER_UNIT, Pace
 from warren.management.refusals import Refusal
@@ -34,7 +34,7 @@ def refusal_to_http(refused: Refused) -> Refusal:
     return Refusal(400, "bad_request", explanation)
 
 
-class _Wire(NoWire):
+class _Wire(Wire):
     """Gives to the session what a socket would have sent."""
 
     def __init__(self) -> None:

@@ -193,14 +193,16 @@ class PendingRecords:
             self.segment.returned.append(payload)
             self.add_record(RETURNED, payload)
             self.returned = {}
-        for lane in self._watermarks:
-            if lane.has_entries:
-                self.segment.watermarks[lane.number] = lane.watermark
-                self.add_record(DELIVERED, struct.pack(">IQ", lane.number, lane.watermark))
-        self._watermarks.clear()
-        for payload in self._announced:
-            self.add_record(LANE_OPENED, payload)
-        self._announced.clear()
+        if self._watermarks:
+            for lane in self._watermarks:
+                if lane.has_entries:
+                    self.segment.watermarks[lane.number] = lane.watermark
+                    self.add_record(DELIVERED, struct.pack(">IQ", lane.number, lane.watermark))
+            self._watermarks.clear()
+        if self._announced:
+            for payload in self._announced:
+                self.add_record(LANE_OPENED, payload)
+            self._announced.clear()
         if len(self._out) == 0:
             return b""
         if mark:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -18,6 +18,9 @@ from warren.store.whole_files import read_whole
 if TYPE_CHECKING:
     from warren.broker.queue.queue import Queue
     from warren.store.log import LogStore
+
+# Every turn asks, and there is hardly ever anything: nobody adds to it.
+_NONE: Final[list[Queue]] = []
 
 
 class RecoveredStream:
@@ -181,7 +184,7 @@ class StreamLogs:
 
     def take_committed(self) -> list[Queue]:
         if not self._committed:
-            return []
+            return _NONE
         committed, self._committed = self._committed, {}
         return [queue for queue in committed if not queue.deleted]
 

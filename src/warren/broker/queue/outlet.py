@@ -28,6 +28,8 @@ CLOSED: Final = "closed"
 OUTPUT_HIGH: Final[i64] = 1048576
 # Copying a content of this size takes longer than a write of its own.
 LARGE: Final[i64] = 131072
+# Room that a writer has in itself: one that held more would keep it.
+_KEPT: Final[i64] = 256
 
 
 class Outlet:
@@ -90,11 +92,10 @@ class Outlet:
 
     def send_content(self, head: bytes, content: bytes) -> None:
         """A method and its content, of which a large one is not copied."""
-        if len(content) < LARGE:
-            self.send(head + content)
-            return
         self.send(head)
-        if self.stage != CLOSED:
+        if len(content) < LARGE:
+            self.send(content)
+        elif self.stage != CLOSED:
             self.write_large(content)
             self.wrote(len(content))
             self.owes(len(content))
@@ -122,7 +123,10 @@ class Outlet:
         if self._large:
             self._flush_large()
         data = self._out.getvalue()
-        self._out = BytesWriter()
+        if len(data) <= _KEPT:
+            self._out.truncate(0)
+        else:
+            self._out = BytesWriter()
         self.pending_output = 0
         if data:
             self.sent_bytes += len(data)

@@ -71,6 +71,11 @@ class Channel(Recipient):
         self.settled_to: i64 = 0
         # When the first frame of the publish that is being handled was read, if not in the same read as the rest.
         self.arrival: i64 = -1
+        # What was allowed last, as of which generation: who fetches one message after the other asks the same again.
+        self._checked_kind = ""
+        self._checked_name = ""
+        self._checked_action = ""
+        self._checked_as_of: i64 = -1
 
     def spend(self, queue: Queue, size: i64) -> None:
         """A queue takes a message and cannot grant its credit back at once."""
@@ -154,7 +159,17 @@ class Channel(Recipient):
         return self.last_queue
 
     def check(self, kind: str, name: str, action: str) -> None:
-        self.connection.node.access.check(self.user, self.vhost.name, kind, name, action)
+        access = self.connection.node.access
+        if (
+            self._checked_as_of == access.generation
+            and name == self._checked_name
+            and action == self._checked_action
+            and kind == self._checked_kind
+        ):
+            return
+        access.check(self.user, self.vhost.name, kind, name, action)
+        self._checked_kind, self._checked_name, self._checked_action = kind, name, action
+        self._checked_as_of = access.generation
 
     # -- ends ------------------------------------------------------------------------------------------------------
 

@@ -62,14 +62,18 @@ class Confirms:
         acks, nacks = self._acks, self._nacks
         if not acks and not nacks:
             return
-        self._acks, self._nacks = [], []
+        self._acks = []
+        if nacks:
+            self._nacks = []
         if self.channel.is_closed:
             return
-        send = self.channel.connection.send
-        number = self.channel.number
         if not nacks and not self.unconfirmed:
             # The common turn: nothing is open, so one frame speaks for all.
-            send(replies.ack(number, max(acks), len(acks) > 1))
+            last: i64 = 0
+            for seqno in acks:
+                if seqno > last:
+                    last = seqno
+            self.channel.connection.send(replies.ack(self.channel.number, last, len(acks) > 1))
             return
         self._send(acks, nacks, True)
         self._send(nacks, acks, False)
@@ -77,16 +81,16 @@ class Confirms:
     def _send(self, seqnos: list[int], opposite: list[int], positive: bool) -> None:
         if not seqnos:
             return
-        send = self.channel.connection.send
+        connection = self.channel.connection
         number = self.channel.number
         seqnos.sort()
         cutoff = self._cutoff(opposite) if len(seqnos) > 1 else 0
         covered = [seqno for seqno in seqnos if seqno < cutoff]
         if covered:
             last = covered[-1]
-            send(replies.ack(number, last, True) if positive else replies.nack(number, last, True))
+            connection.send(replies.ack(number, last, True) if positive else replies.nack(number, last, True))
         for seqno in seqnos[len(covered) :]:
-            send(replies.ack(number, seqno, False) if positive else replies.nack(number, seqno, False))
+            connection.send(replies.ack(number, seqno, False) if positive else replies.nack(number, seqno, False))
 
     def _cutoff(self, opposite: list[int]) -> int:
         """The first number that a `multiple` must not reach."""

@@ -14,7 +14,7 @@ from warren.broker.session.connection import Connection
 from warren.broker.vhost.vhost import VHost
 from warren.broker.watch.journey import Journey
 from warren.broker.watch.watcher import Watch, Watcher, limits_of, note_route
-from warren.broker.world import NoWire
+from warren.broker.world import Wire
 from warren.errors import AmqpError
 
 
@@ -24,7 +24,7 @@ def rehearse(watch: Watch, vhost: VHost, user: str, exchange: str, key: str, pro
     journey = Journey(node, 0, vhost.name, "", user, node.host.stopwatch())
     journey.exchange = exchange
     journey.routing_key = key
-    connection = Connection(node, NoWire(), -1, "127.0.0.1", 0, "127.0.0.1", 0, False, None)
+    connection = Connection(node, Wire(), -1, "127.0.0.1", 0, "127.0.0.1", 0, False, None)
     connection.user = user
     connection.opened(vhost)
     channel = Channel(connection, 1)

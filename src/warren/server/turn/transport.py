@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import cast
+from typing import Final, cast
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from warren.amqp import replies
 from warren.broker.node import Node
 from warren.broker.session.connection import Connection
+from warren.broker.world import Host, Wire
 from warren.errors import InternalError
 from warren.server.origin import ClientOrigin, origin_of
 from warren.server.tls import subject_of
@@ -25,24 +26,24 @@ from warren.server.visitor import Visitor
 log = logging.getLogger("warren.transport")
 
 # Above the first the core stops delivering to this connection, below the second it goes on.
-WRITE_HIGH_WATER = 256 * 1024
-WRITE_LOW_WATER = 64 * 1024
+WRITE_HIGH_WATER: Final = 256 * 1024
+WRITE_LOW_WATER: Final = 64 * 1024
 # Milliseconds after which a peer that was the only one to send anything is taken for alone.
-ALONE_MS = 1000
+ALONE_MS: Final[i64] = 1000
 # Seconds before the last word to a client that must not hear it at once, by the product it says it is: a close-ok that
 # is there before aiormq has begun to wait for it keeps its robust connections from ever coming back.
-BREATHS = {"aiormq": 0.001}
+BREATHS: Final = {"aiormq": 0.001}
 # Between the last word and the end of the stream: who has asked to close is to go first.
-PARTING = 0.02
+PARTING: Final = 0.02
 # A peer that does not read what is left for it, or does not go then, is cut off after this many seconds.
-CLOSE_GRACE = 10.0
+CLOSE_GRACE: Final = 10.0
 # No detail to the peer: that is in the log.
-FAREWELL = replies.close(InternalError.code, InternalError.name)
+FAREWELL: Final = replies.close(InternalError.code, InternalError.name)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Turns:
-    """Whoever ends a turn when the core asks for it. No protocol, whose methods compiled code must look up."""
+class Turns(Host):
+    """Whoever ends a turn when the core asks for it."""
 
     def hold(self) -> None:
         """More of this turn is under way: do not end it before `let_go`."""
@@ -66,7 +67,7 @@ class Roster:
         self.leaving: Line[AmqpTransport] = Line(loop, CLOSE_GRACE, AmqpTransport.abort)
         self._members: set[AmqpTransport] = set()
         self._speaker: AmqpTransport | None = None
-        self._speaking_since = 0
+        self._speaking_since: i64 = 0
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
@@ -102,7 +103,7 @@ class Roster:
             await self._is_empty.wait()
 
 
-class AmqpTransport:
+class AmqpTransport(Wire):
     """A protocol of asyncio's by its methods alone: a class that inherits from one could not be compiled whole."""
 
     def __init__(

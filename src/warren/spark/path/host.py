@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final
 from zlib import crc32
 
-from warren.broker.world import Login, NoWire
+from warren.broker.world import Host, Login, Wire
 
 _log: Final = logging.getLogger("warren.path")
 
 
-class StillHost:
+class StillHost(Host):
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self.tokens = 0
@@ -51,7 +51,7 @@ class StillHost:
             _log.log(level, "%s", text)
 
 
-class DeafWire(NoWire):
+class DeafWire(Wire):
     """Keeps what was written until somebody takes it, and rings; once hushed, forgets it."""
 
     def __init__(self) -> None:
