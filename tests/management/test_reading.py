@@ -59,7 +59,8 @@ def test_what_is_not_there_is_404_with_a_reason(api: Asking, path: str) -> None:
 
 
 def test_a_method_that_a_path_does_not_have_is_405(api: Asking) -> None:
-    assert api.post("/api/overview").status == 405
+    answer = api.post("/api/overview")
+    assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
 
 
 def test_exchanges_are_shown(api: Asking, channel: BlockingChannel) -> None:

@@ -28,6 +28,13 @@ def test_a_user_is_put_shown_and_deleted(api: Asking) -> None:
     assert api.delete("/api/users/alice").status == 404
 
 
+def test_a_user_with_a_password_and_a_hash_is_refused(api: Asking) -> None:
+    answer = api.put("/api/users/two", {"password": "secret", "password_hash": "", "tags": ""})
+    reason = "both_password_and_password_hash_are_provided"
+    assert (answer.status, answer.json) == (400, {"error": "bad_request", "reason": reason})
+    assert api.get("/api/users/two").status == 404
+
+
 def test_a_user_may_come_with_a_hash_of_rabbitmq(broker: Broker, api: Asking) -> None:
     body = {
         # "test12", as RabbitMQ stores it.

@@ -63,7 +63,10 @@ async def answer_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     names = {404: ("Object Not Found", "Not Found"), 405: ("Method Not Allowed", "Method Not Allowed")}
     name, reason = names.get(error.status_code, ("error", error.detail))
-    return response_of(error.status_code, name, reason)
+    response = response_of(error.status_code, name, reason)
+    # With 405: which methods the path knows.
+    response.headers.update(error.headers or {})
+    return response
 
 
 HANDLERS: Final = {

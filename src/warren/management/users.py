@@ -42,6 +42,8 @@ async def put(call: Call) -> Response:
 async def credentials_in(call: Call, body: Item) -> tuple[str, str]:
     """From a password, or a hash made elsewhere. With neither, the user cannot log in with a password."""
     password, password_hash = body.get("password"), body.get("password_hash")
+    if password is not None and password_hash is not None:
+        raise bad_request("both_password_and_password_hash_are_provided")
     if password is not None:
         if not isinstance(password, str) or not password:
             raise bad_request("password must be a text that is not empty")

@@ -145,10 +145,10 @@ def _checked_ends(channel: Channel, source: str, destination: str, key: str) -> 
 
 def check_binding(channel: Channel, source: str, kind: str, destination: str, key: str) -> None:
     """Write on where it leads, read on where it comes from, and for topics on the key."""
-    refuse_default(source)
+    channel.check(kind, destination, "write")
     if kind == "exchange":
         refuse_default(destination)
-    channel.check(kind, destination, "write")
+    refuse_default(source)
     channel.check("exchange", source, "read")
     exchange = channel.vhost.exchanges.get(source)
     if exchange is not None and exchange.type == "topic":
