@@ -13,6 +13,7 @@ from warren.store.segment import index_name, segment_name, settled_name
 from warren.store.walk import RecordWalk
 
 FILLER = "." * 100
+FEW = ("a", "b", "c")
 
 
 def bodies(count: int) -> list[str]:
@@ -292,21 +293,47 @@ def test_a_deleted_queues_number_is_nobodys_while_its_end_is_on_record() -> None
     world.declare("pinned")
     world.publish("pin", "pinned")
     sealed(world)
-    world.declare("first")
-    for body in bodies(3):
-        world.publish(body, "first")
+    # Several, so that whatever begins to count too low comes to a number of theirs.
+    for name in FEW:
+        world.declare(f"first {name}")
+        for body in bodies(3):
+            world.publish(body, f"first {name}")
     gone = sealed(world)
-    world.delete("first")
+    for name in FEW:
+        world.delete(f"first {name}")
     world.publish("pin", "pinned")
     world.settle_down()
     sealed(world)
     assert segment_name(gone) not in world.live_files()
     again = world.restarted(SimulatedDisk(world.disk.kill().files()))
-    again.declare("second")
-    for body in bodies(3):
-        again.publish(body, "second")
+    for name in FEW:
+        again.declare(f"second {name}")
+        for body in bodies(3):
+            again.publish(body, f"second {name}")
     again.sync()
-    assert again.restarted(SimulatedDisk(again.disk.kill().files())).drain("second") == bodies(3)
+    third = again.restarted(SimulatedDisk(again.disk.kill().files()))
+    assert [third.drain(f"second {name}") for name in FEW] == [bodies(3)] * len(FEW)
+
+
+def test_a_deletion_is_written_down_for_the_segments_that_it_is_about_and_no_others() -> None:
+    world = StoredWorld(SimulatedDisk(), segment_bytes=1 << 20)
+    for name in ("kept", "gone", "fleeting"):
+        world.declare(name)
+    world.publish("m", "kept", "gone")
+    about = sealed(world)
+    world.publish("m", "kept")
+    other = sealed(world)
+    world.delete("gone")
+    world.publish("fleeting", "fleeting")
+    teller = sealed(world)
+    again = world.restarted(SimulatedDisk(world.disk.kill().files()))
+    assert again.ack_next("fleeting") == "fleeting"
+    again.settle_down()
+    again.publish("fleeting", "fleeting")
+    again.settle_down()
+    assert segment_name(teller) not in again.live_files()
+    assert settled_name(about) in again.disk.names()
+    assert settled_name(other) not in again.disk.names()
 
 
 def test_a_deletion_that_a_crash_cut_short_is_no_loss() -> None:
