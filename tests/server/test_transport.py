@@ -92,7 +92,7 @@ class Reads:
 
 def test_one_who_floods_while_nobody_else_speaks_is_read_a_turn_at_a_time(warren_broker: Broker) -> None:
     client = Client(warren_broker)
-    warren_broker.advance(ALONE_MS)
+    warren_broker.advance(int(ALONE_MS))
     reads = Reads(warren_broker)
     client.socket.sendall(publish_frames(1, b"x" * 100, "nowhere") * 100_000)
     client.call(methods.QueueDeclare(queue="over"))
