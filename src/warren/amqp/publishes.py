@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i32_le
+from librt.strings import BytesWriter, read_i32_le, write_i64_be
 from mypy_extensions import i64
 
 from warren.amqp.constants import FRAME_BODY, FRAME_END, FRAME_OVERHEAD
@@ -18,6 +18,8 @@ from warren.amqp.properties import DELIVERY_MODE, HEADERS
 
 _S: Final = 0x53
 _WIDTH: Final = 4
+# In a header frame: behind type, channel and size of the frame, class and weight.
+_BODY_SIZE_AT: Final = 7 + 4
 
 
 class BytesColumn:
@@ -26,6 +28,10 @@ class BytesColumn:
     def __init__(self, values: bytes, ends: bytes = b"") -> None:
         self._values = values
         self._ends = ends
+
+    @property
+    def is_one(self) -> bool:
+        return not self._ends
 
     @property
     def rows(self) -> int:
@@ -53,6 +59,7 @@ class RowProperties:
         self.behind = behind
         self._flags = flags
         self._is_one = len(flags) == _WIDTH
+        self.are_alike = self._is_one and before.is_one and behind.is_one and tables.is_one and not tables.size(0)
 
     def flags(self, at: i64) -> i64:
         return i64(read_i32_le(self._flags, 0 if self._is_one else at * _WIDTH))
@@ -78,6 +85,11 @@ class Publishes:
         self._at: i64 = 0
         self._count: i64 = 0
         self._row: i64 = 0
+        # Of rows that are alike, see _lay_out.
+        self._digits: i64 = -1
+        self._opening = b""
+        self._before_number = b""
+        self._behind_number = b""
 
     @property
     def left(self) -> int:
@@ -89,6 +101,7 @@ class Publishes:
         """`which` is the number of each row's target, empty when there is only one; `row` that of the first row."""
         self._bodies = bodies
         self._properties = properties
+        self._digits = -1
         self._targets = targets
         self._which = which
         self._at = 0
@@ -100,16 +113,42 @@ class Publishes:
         writer = BytesWriter()
         last: i64 = min(self._at + i64(most), self._count)
         enough: i64 = most_bytes
+        are_alike = self._properties.are_alike
         while self._at < last and len(writer) < enough:
             at = self._at
             number: i64 = i64(read_i32_le(self._which, at * _WIDTH)) if self._which else 0
             writer.write(self._targets[number])
             start = self._bodies.start(at)
             end = start + self._bodies.size(at)
-            self._write_header(writer, at, end - start)
+            if are_alike:
+                self._write_like_others(writer, at, end - start)
+            else:
+                self._write_header(writer, at, end - start)
             self._write_body(writer, start, end)
             self._at = at + 1
         return writer.getvalue()
+
+    def _write_like_others(self, writer: BytesWriter, at: i64, body_size: i64) -> None:
+        """Headers that differ in nothing but the size of the body and the number."""
+        number = str(self._row + at).encode() if self._header else b""
+        if len(number) != self._digits:
+            self._lay_out(at, len(number))
+        writer.write(self._opening)
+        write_i64_be(writer, body_size)
+        writer.write(self._before_number)
+        writer.write(number)
+        writer.write(self._behind_number)
+
+    def _lay_out(self, at: i64, digits: i64) -> None:
+        """A header in pieces: where these are is known when it is, once for all numbers of so many digits."""
+        writer = BytesWriter()
+        self._write_header(writer, at, 0)
+        whole = writer.getvalue()
+        number: i64 = len(whole) - 1 - self._properties.behind.size(at) - digits
+        self._opening = whole[:_BODY_SIZE_AT]
+        self._before_number = whole[_BODY_SIZE_AT + 8 : number]
+        self._behind_number = whole[number + digits :]
+        self._digits = digits
 
     def _write_header(self, writer: BytesWriter, at: i64, body_size: i64) -> None:
         given = self._properties
