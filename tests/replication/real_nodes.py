@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
@@ -29,12 +30,21 @@ LEASE_SECONDS: Final = 3
 needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd here (Debian: etcd-server)")
 
 
+# Ports that were given out last, and may not be in use yet. Other workers give out others: each its own remainder.
+_given: deque[int] = deque(maxlen=100)
+_WORKERS: Final = 8
+
+
 def free_port() -> int:
     """None that the system gives to clients: a node that takes over opens its ports anew, and may find one there."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
     while True:
-        port = SystemRandom().randrange(20_000, 32_000)
+        port = SystemRandom().randrange(20_000 + worker, 32_000, _WORKERS)
+        if port in _given:
+            continue
         with socket.socket() as each, contextlib.suppress(OSError):
             each.bind(("127.0.0.1", port))
+            _given.append(port)
             return port
 
 
@@ -170,6 +180,14 @@ class NodeProcess:
     def signal(self, number: int) -> None:
         assert self.process is not None
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            # One of its threads takes it and stops the others: where all wait for a core, these go on for a while.
+            wait_for(self._is_stopped, 20, "a process that stops")
+
+    def _is_stopped(self) -> bool:
+        assert self.process is not None
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return all((task / "stat").read_text().rpartition(") ")[2].startswith("T") for task in tasks)
 
     @property
     def is_running(self) -> bool:
