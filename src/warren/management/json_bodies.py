@@ -17,9 +17,10 @@ WINDOW: Final = 16384
 _DEPTH: Final = 32
 # For a unit.
 _CHARACTERS: Final = 100
-# Of a string, and no half of an escape or of a surrogate pair.
+# Of a string, and no half of an escape or of a surrogate pair. Not possessive: the first releases of Python 3.11,
+# Debian's among them, cut that elsewhere.
 _WHOLE_SIGNS: Final = re.compile(
-    r'(?:[^"\\\x00-\x1f]+|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*+'
+    r'(?:[^"\\\x00-\x1f]+|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*'
 )
 _SIGN_MAX: Final = 12
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
