@@ -11,20 +11,7 @@ from itertools import islice
 from mypy_extensions import i64
 
 from warren.broker.queue.entry import Entry
-from warren.broker.queue.entry_rows import EntryRows
-
-
-def first_after(entries: deque[Entry], sequence: i64) -> i64:
-    """The index of the first entry behind `sequence`."""
-    low: i64 = 0
-    high: i64 = len(entries)
-    while low < high:
-        middle = (low + high) // 2
-        if entries[middle].sequence <= sequence:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+from warren.broker.queue.entry_rows import EntryRows, first_after
 
 
 def waiting_after(entries: deque[Entry], others: list[EntryRows], after: i64, limit: i64) -> list[Entry]:

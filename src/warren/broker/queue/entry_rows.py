@@ -1,11 +1,12 @@
 """Entries in the order of their sequence, of which any can be reached, taken out or put in at about the same price.
 
-In rows of a bounded length: to take one out of the middle of a deque of three million takes 9 ms, and to look at some
-there 30 ms.
+In rows of a bounded length: to take one out of the middle of a deque of three million takes 6 ms, and to look at some
+there 40 ms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import i64
@@ -41,7 +42,7 @@ class EntryRows:
         self.count += 1
         at = self._row_of(entry.sequence)
         row = self._rows[at]
-        row.insert(_behind(row, entry.sequence), entry)
+        row.insert(first_after(row, entry.sequence), entry)
         if len(row) > ROW:
             half = len(row) // 2
             self._rows.insert(at + 1, row[half:])
@@ -60,7 +61,7 @@ class EntryRows:
             return None
         at = self._row_of(sequence)
         row = self._rows[at]
-        index = _behind(row, sequence) - 1
+        index = first_after(row, sequence) - 1
         if index < 0 or row[index].sequence != sequence:
             return None
         self.count -= 1
@@ -81,7 +82,7 @@ class EntryRows:
         if self.count == 0:
             return found
         at = self._row_of(sequence)
-        start = _behind(self._rows[at], sequence)
+        start = first_after(self._rows[at], sequence)
         while len(found) < limit and at < len(self._rows):
             found += self._rows[at][start : start + limit - len(found)]
             at += 1
@@ -114,13 +115,13 @@ class EntryRows:
         return low
 
 
-def _behind(row: list[Entry], sequence: i64) -> i64:
+def first_after(entries: Sequence[Entry], sequence: i64) -> i64:
     """The index of the first entry behind a sequence."""
     low: i64 = 0
-    high: i64 = len(row)
+    high: i64 = len(entries)
     while low < high:
         middle = (low + high) // 2
-        if row[middle].sequence <= sequence:
+        if entries[middle].sequence <= sequence:
             low = middle + 1
         else:
             high = middle
